@@ -1,0 +1,284 @@
+"""Settings: frozen dataclasses, checked on construction, with presets and a JSON round trip.
+
+A setting left at None is decided from the problem and the length of the run (see ``resolve``); the
+``config.json`` of a run holds what was decided.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from ucb_moppo.envs.base import EnvSpec
+from ucb_moppo.errors import ConfigError, nearest_names
+from ucb_moppo.weights import default_num_candidates, default_num_policies
+
+MethodName = Literal["ucb", "mean", "random", "fixed"]
+PresetName = Literal["tuned", "paper", "quick"]
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise ConfigError(message)
+
+
+@dataclass(frozen=True)
+class PPOConfig:
+    """How each policy learns."""
+
+    gamma: float = 0.99
+    """Discount factor of training (evaluation is undiscounted)."""
+    gae_lambda: float = 0.95
+    """λ of generalised advantage estimation."""
+    clip: float = 0.2
+    """PPO's clip range ε."""
+    epochs: int = 10
+    """Passes over each rollout."""
+    minibatch: int = 64
+    """Samples per gradient step."""
+    samples: int = 2500
+    """Samples per policy and iteration, shared by its environments."""
+    learning_rate: float = 3e-4
+    """Adam's learning rate."""
+    decay: bool = True
+    """Decay the learning rate linearly to zero over the run."""
+    adam_epsilon: float = 1e-5
+    """Adam's ε."""
+    max_grad_norm: float = 0.5
+    """Largest norm of a gradient, for actor and critic apart."""
+    value_coefficient: float = 0.5
+    """Weight of the value loss."""
+    entropy_coefficient: float = 0.0
+    """Weight of the entropy bonus."""
+    cells: int = 64
+    """Width of the two hidden layers of actor and critic."""
+    log_std: float = 0.0
+    """Initial log standard deviation of Box actions."""
+    normalise_observations: bool = True
+    """Normalise observations by their running mean and variance (frozen at evaluation)."""
+
+    def __post_init__(self) -> None:
+        for name in ("gamma", "gae_lambda"):
+            value = getattr(self, name)
+            _require(0 <= value <= 1, f"{name} is {value}; it must lie in [0, 1]")
+        for name in ("epochs", "minibatch", "samples", "cells"):
+            value = getattr(self, name)
+            _require(value >= 1, f"{name} is {value}; it must be at least 1")
+        for name in ("clip", "learning_rate", "adam_epsilon", "max_grad_norm"):
+            value = getattr(self, name)
+            _require(0 < value < math.inf, f"{name} is {value}; it must be a positive number")
+
+    @property
+    def num_minibatches(self) -> int:
+        """Gradient steps per epoch; the few samples left over take another turn in the next shuffle."""
+        return max(1, self.samples // self.minibatch)
+
+
+@dataclass(frozen=True)
+class SearchConfig:
+    """How the preference simplex is divided and which weights are trained on."""
+
+    policies: int | None = None
+    """K, sub-spaces of the simplex with a policy each (default: 10 for 2 objectives, 36 for 3)."""
+    candidates: int | None = None
+    """M, candidate weights in each sub-space (default: 100 for 2 objectives, 117 for more)."""
+    active: int = 10
+    """N, weights each policy trains on at a time, with one environment each."""
+    replicas: int = 1
+    """R, independent policies per sub-space, merged into one front."""
+    pivots: tuple[tuple[float, ...], ...] | None = None
+    """Explicit pivots, one weight per sub-space (default: spread evenly)."""
+    stage_iterations: int | None = None
+    """C, iterations between two evaluations (default: 20, or a fifth of a run shorter than 100)."""
+    warmup: int | None = None
+    """Q, iterations on the pivots alone (default: an eighth of the run, in whole stages)."""
+    resample_iterations: int | None = None
+    """RF, iterations after which method `random` draws again (default: every stage)."""
+    selection: Literal["sequential", "top_n"] = "sequential"
+    """Pick one weight at a time, each seeing those before it, or score once and take the best N."""
+    candidate_values: Literal["probes", "simulate"] = "probes"
+    """Where candidates' values come from: interpolated between probes, or simulating every candidate."""
+    probes: int = 10
+    """P, weights evaluated in each sub-space at every stage; they also make the front."""
+    ensemble: int = 10
+    """B, members of the bagged surrogate."""
+    surrogate_alpha: float = 0.1
+    """Strength of the surrogate's elastic-net penalty, on standardised data."""
+    surrogate_l1_ratio: float = 0.5
+    """Share of the L1 norm in that penalty."""
+
+    def __post_init__(self) -> None:
+        for name in ("policies", "candidates", "active", "replicas", "stage_iterations", "probes", "ensemble"):
+            value = getattr(self, name)
+            _require(value is None or value >= 1, f"{name} is {value}; it must be at least 1")
+        for name in ("warmup", "resample_iterations"):
+            value = getattr(self, name)
+            _require(value is None or value >= 0, f"{name} is {value}; it must not be negative")
+        if self.candidates is not None:
+            _require(
+                self.active <= self.candidates,
+                f"active is {self.active} but each sub-space has only {self.candidates} candidates; "
+                f"lower --active or raise --candidates",
+            )
+
+
+@dataclass(frozen=True)
+class Config:
+    """A whole run."""
+
+    problem: str
+    """One of the six problems, an MO-Gymnasium id, or package.module:env-id."""
+    method: MethodName = "ucb"
+    """ucb: optimistic hypervolume; mean: without the uncertainty; random: random weights; fixed: pivots only."""
+    seed: int = 0
+    """Seed of everything random; the same seed gives the same bits."""
+    steps: int = 5_000_000
+    """Training steps over all policies."""
+    horizon: int | None = None
+    """Episode length in training and evaluation (default: the problem's own)."""
+    reference_point: tuple[float, ...] | None = None
+    """Reference point of the hypervolume, a number per objective (default: the problem's own)."""
+    episodes: int = 1
+    """Evaluation episodes per weight."""
+    threads: int = 0
+    """Simulation threads (0: one per core)."""
+    preset: PresetName = "tuned"
+    """tuned: best measured settings per problem; paper: the paper's values; quick: a first look in minutes."""
+    ppo: PPOConfig = field(default_factory=PPOConfig)
+    search: SearchConfig = field(default_factory=SearchConfig)
+
+    def __post_init__(self) -> None:
+        known = get_args(MethodName)
+        _require(
+            self.method in known, f"unknown method {self.method!r}; {nearest_names(self.method, known)}"
+        )
+        for name in ("steps", "episodes"):
+            value = getattr(self, name)
+            _require(value >= 1, f"{name} is {value}; it must be at least 1")
+        _require(self.seed >= 0, f"seed is {self.seed}; it must not be negative")
+        _require(self.threads >= 0, f"threads is {self.threads}; it must not be negative")
+        _require(
+            self.horizon is None or self.horizon >= 1, f"horizon is {self.horizon}; it must be at least 1"
+        )
+        _require(
+            self.ppo.samples % self.search.active == 0,
+            f"samples ({self.ppo.samples}) must be a multiple of active ({self.search.active}), "
+            f"so that every environment takes the same number of steps",
+        )
+
+    @property
+    def num_policies(self) -> int:
+        """All policies of a resolved run, replicas included."""
+        assert self.search.policies is not None
+        return self.search.policies * self.search.replicas
+
+    @property
+    def rollout_steps(self) -> int:
+        return self.ppo.samples // self.search.active
+
+    @property
+    def steps_per_iteration(self) -> int:
+        return self.num_policies * self.ppo.samples
+
+    @property
+    def num_iterations(self) -> int:
+        return self.steps // self.steps_per_iteration
+
+
+SECTIONS = {"ppo": PPOConfig, "search": SearchConfig}
+
+QUICK = {"steps": 500_000}
+TUNED: dict[str, dict[str, Any]] = {
+    "Swimmer-v2": {"gamma": 0.999},
+    "Ant-v2": {"log_std": -1.0},
+}
+"""Where the default departs from the paper, per problem, because a measurement says so."""
+
+
+def default_config(problem: str, preset: str = "tuned") -> Config:
+    """The settings of a preset for a problem."""
+    known = get_args(PresetName)
+    _require(preset in known, f"unknown preset {preset!r}; {nearest_names(preset, known)}")
+    name = problem.removeprefix("ucb_moppo/")
+    config = Config(problem=name, preset=preset)  # type: ignore[arg-type]
+    if preset == "paper":
+        return override(config, steps=20_000_000 if name != "Hopper-v3" else 72_000_000)
+    config = override(config, **TUNED.get(name, {}))
+    return override(config, **QUICK) if preset == "quick" else config
+
+
+def override(config: Config, **changes: Any) -> Config:
+    """``config`` with settings replaced by name, whichever section they belong to; None leaves one alone."""
+    changes = {name: _tupled(value) for name, value in changes.items() if value is not None}
+    own = {f.name for f in dataclasses.fields(Config)} - set(SECTIONS)
+    sections = {}
+    known = set(own)
+    for section, kind in SECTIONS.items():
+        names = {f.name for f in dataclasses.fields(kind)}
+        known |= names
+        mine = {name: value for name, value in changes.items() if name in names}
+        sections[section] = dataclasses.replace(getattr(config, section), **mine)
+    for name in changes:
+        _require(name in known, f"unknown setting {name!r}; {nearest_names(name, known)}")
+    top = {name: value for name, value in changes.items() if name in own}
+    return dataclasses.replace(config, **top, **sections)
+
+
+def _tupled(value: Any) -> Any:
+    return tuple(_tupled(item) for item in value) if isinstance(value, (list, tuple)) else value
+
+
+def resolve(config: Config, spec: EnvSpec) -> Config:
+    """Decide every setting left open, and check the settings against the problem and each other."""
+    search = config.search
+    if config.reference_point is not None:
+        _require(
+            len(config.reference_point) == spec.num_objectives,
+            f"reference point {config.reference_point} has {len(config.reference_point)} numbers, "
+            f"but {spec.name} has {spec.num_objectives} objectives",
+        )
+    policies = search.policies or (len(search.pivots) if search.pivots else None)
+    policies = policies or default_num_policies(spec.num_objectives)
+    _require(
+        search.pivots is None or len(search.pivots) == policies,
+        f"policies is {policies} but {len(search.pivots or ())} pivots are given; leave --policies out",
+    )
+    config = override(
+        config,
+        policies=policies,
+        candidates=search.candidates or max(search.active, default_num_candidates(spec.num_objectives)),
+        horizon=spec.horizon,
+        reference_point=spec.reference_point,
+    )
+    iterations = config.num_iterations
+    _require(
+        iterations >= 1,
+        f"steps is {config.steps}, too few for one iteration: {config.num_policies} policies × "
+        f"{config.ppo.samples} samples need --steps {config.steps_per_iteration} at least",
+    )
+    stage = search.stage_iterations or max(1, min(20, iterations // 5))
+    warmup = search.warmup if search.warmup is not None else max(1, round(iterations / 8 / stage)) * stage
+    return override(
+        config,
+        stage_iterations=stage,
+        warmup=min(warmup, iterations),
+        resample_iterations=search.resample_iterations or stage,
+    )
+
+
+def to_json(config: Config) -> dict[str, Any]:
+    """Plain data for ``config.json``."""
+    return dataclasses.asdict(config)
+
+
+def from_json(data: Mapping[str, Any]) -> Config:
+    """The config that ``to_json`` made data of; settings may also stand flat, outside their section."""
+    _require(isinstance(data, Mapping) and "problem" in data, "the config names no 'problem'")
+    flat = {name: value for name, value in data.items() if name not in SECTIONS}
+    for section in SECTIONS:
+        flat |= data.get(section, {})
+    problem, preset = flat.pop("problem"), flat.pop("preset", "tuned")
+    return override(default_config(problem, preset), **flat)

@@ -1,0 +1,143 @@
+"""A shard: some of the policies with their environments, optimiser states and random streams.
+
+Policies of one run are independent within a stage, so a shard trains and evaluates without knowing the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
+from time import perf_counter
+from typing import Any
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from ucb_moppo.config import Config, PPOConfig
+from ucb_moppo.envs import make_batch
+from ucb_moppo.envs.base import BatchEnv
+from ucb_moppo.evaluation import Evaluation, evaluate
+from ucb_moppo.ppo.update import (
+    PolicyState,
+    UpdateFunction,
+    init_policy,
+    make_optimiser,
+    make_update,
+    stack_policies,
+)
+from ucb_moppo.rollout import Collector, draw_noise, make_actors
+
+NOISE = 1  # separates the noise of a rollout from the other uses of a policy's key
+MAX_EVALUATION_ENVS = 1000
+
+
+@lru_cache(maxsize=4)
+def _compiled(ppo: PPOConfig, num_iterations: int) -> UpdateFunction:
+    return make_update(ppo, num_iterations)
+
+
+@lru_cache(maxsize=4)
+def _noise_function(steps: int, envs: int, action_size: int, discrete: bool) -> Callable[[Any], jax.Array]:
+    """Noise [T, K, N, a] of K rollouts from the policies' keys [K, …]."""
+
+    def one(key_data: jax.Array) -> jax.Array:
+        key = jax.random.fold_in(jax.random.wrap_key_data(key_data), NOISE)
+        return draw_noise(key, steps=steps, envs=envs, action_size=action_size, discrete=discrete)
+
+    return jax.jit(jax.vmap(one, out_axes=1))
+
+
+class Shard:
+    """Policies ``policy_ids`` of a resolved ``config``."""
+
+    def __init__(self, config: Config, policy_ids: Sequence[int]) -> None:
+        self.config, self.policy_ids = config, tuple(policy_ids)
+        self._make_env = partial(
+            make_batch,
+            config.problem,
+            num_threads=config.threads,
+            horizon=config.horizon,
+            reference_point=config.reference_point,
+        )
+        self._collector = self._make_collector()
+        self._evaluation_env: BatchEnv | None = None
+        spec, iterations = self._collector.spec, config.num_iterations
+        optimiser = make_optimiser(config.ppo, iterations)
+        self.state: PolicyState = stack_policies(
+            [init_policy(spec, config.ppo, optimiser, config.seed, policy) for policy in self.policy_ids]
+        )
+        self._update = _compiled(config.ppo, iterations)
+        self._noise = _noise_function(
+            config.rollout_steps, config.search.active, spec.action.size, spec.action.discrete
+        )
+        self.clock = {"acting_and_physics": 0.0, "updating": 0.0, "evaluating": 0.0}
+
+    def _make_collector(self) -> Collector:
+        active = self.config.search.active
+        env = self._make_env(num_envs=len(self.policy_ids) * active)
+        return Collector(env, self.policy_ids, active, self.config.seed)
+
+    def train(self, weights: NDArray, num_iterations: int, on_iteration: Callable[[], None]) -> dict[str, float]:
+        """``num_iterations`` iterations on weights [K, N, m]; the means of what the updates reported."""
+        reports = []
+        for _ in range(num_iterations):
+            reports.append(self._train_iteration(weights))
+            on_iteration()
+        return {name: float(np.mean([report[name] for report in reports])) for name in reports[0]}
+
+    def _train_iteration(self, weights: NDArray) -> dict[str, NDArray]:
+        start = perf_counter()
+        noise = np.asarray(self._noise(self.state.key))
+        rollout = self._collector.collect(make_actors(self.state), weights, noise)
+        middle = perf_counter()
+        self.state, report = self._update(self.state, rollout, weights.astype(np.float32))
+        report = jax.tree.map(np.asarray, report)
+        self.clock["acting_and_physics"] += middle - start
+        self.clock["updating"] += perf_counter() - middle
+        return report
+
+    def evaluate(self, weights: NDArray, episodes: int) -> Evaluation:
+        """Deterministic returns of every policy under its weights [K, W, m]."""
+        start = perf_counter()
+        wanted = len(self.policy_ids) * min(weights.shape[1] * episodes, self._evaluation_width)
+        if self._evaluation_env is None or self._evaluation_env.num_envs < wanted:
+            self._evaluation_env = self._make_env(num_envs=wanted)
+        result = evaluate(make_actors(self.state), weights, self._evaluation_env, episodes)
+        self.clock["evaluating"] += perf_counter() - start
+        return result
+
+    @property
+    def _evaluation_width(self) -> int:
+        """Episodes per policy that run side by side."""
+        return max(1, MAX_EVALUATION_ENVS // len(self.policy_ids))
+
+    def policies(self) -> dict[str, NDArray]:
+        """What deployment needs, and the critic: named arrays with a leading axis K."""
+        named = {}
+        for part, params in self.state.params.items():
+            named |= {f"{part}.{name}": np.asarray(array) for name, array in params.items()}
+        for prefix, stats in (("observation", self.state.observation_stats), ("return", self.state.return_stats)):
+            named |= {f"{prefix}.{name}": np.asarray(array) for name, array in stats._asdict().items()}
+        return named
+
+    def get_state(self) -> dict[str, NDArray]:
+        """Everything needed to continue, as named arrays."""
+        leaves = jax.tree_util.tree_leaves_with_path(self.state)
+        named = {f"policy{jax.tree_util.keystr(path)}": np.asarray(leaf) for path, leaf in leaves}
+        return named | {f"collector.{n}": array for n, array in self._collector.get_state().items()}
+
+    def set_state(self, state: Mapping[str, NDArray]) -> None:
+        """Continue from what ``get_state`` returned."""
+        leaves, tree = jax.tree_util.tree_flatten_with_path(self.state)
+        values = [jax.numpy.asarray(state[f"policy{jax.tree_util.keystr(path)}"]) for path, _ in leaves]
+        self.state = jax.tree_util.tree_unflatten(tree, values)
+        prefix = "collector."
+        self._collector.set_state(
+            {n.removeprefix(prefix): a for n, a in state.items() if n.startswith(prefix)}
+        )
+
+    def close(self) -> None:
+        self._collector.env.close()
+        if self._evaluation_env is not None:
+            self._evaluation_env.close()

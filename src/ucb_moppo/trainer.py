@@ -1,0 +1,211 @@
+"""The outer loop of UCB-MOPPO; reads like the paper's Algorithm 3."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucb_moppo.config import Config
+from ucb_moppo.envs.base import EnvSpec
+from ucb_moppo.executor import Executor
+from ucb_moppo.pareto import cardinality, expected_utility, hypervolume, sparsity
+from ucb_moppo.search.acquisition import HypervolumeScore
+from ucb_moppo.search.methods import Method, SearchContext, Selection, make_method
+from ucb_moppo.search.surrogate import BaggedElasticNet
+from ucb_moppo.seeding import SELECTION
+from ucb_moppo.weights import Decomposition, even_weights, make_decomposition
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Iterations between two evaluations. ``search`` counts the stages since the warm-up; 0 is the warm-up."""
+
+    index: int
+    start: int
+    iterations: int
+    search: int
+
+
+def make_schedule(num_iterations: int, warmup: int, stage_iterations: int) -> list[Stage]:
+    """Stages of C iterations, a boundary always at the end of the warm-up and of the run."""
+    stages: list[Stage] = []
+    start = search = 0
+    while start < num_iterations:
+        limit = warmup if start < warmup else num_iterations
+        length = min(stage_iterations, limit - start)
+        search += start >= warmup
+        stages.append(Stage(len(stages) + 1, start, length, search))
+        start += length
+    return stages
+
+
+@dataclass
+class StageRecord:
+    """What one stage did and what the evaluation after it found."""
+
+    stage: int
+    iteration: int
+    training_steps: int
+    evaluation_steps: int
+    seconds: float
+    returns: NDArray
+    """[K, W, m], W the evaluated weights of each policy."""
+    indicators: dict[str, float]
+    selected: NDArray | None = None
+    """[K, N, m] the weights the stage trained on (the last draw of method `random`)."""
+    diagnostics: dict[str, Any] = field(default_factory=dict)
+    learning: dict[str, float] = field(default_factory=dict)
+
+
+def measure(returns: NDArray, config: Config) -> dict[str, float]:
+    """HV, EU, sparsity and size of the front among returns [K, W, m]."""
+    points = returns.reshape(-1, returns.shape[-1])
+    assert config.reference_point is not None
+    return {
+        "hypervolume": hypervolume(points, config.reference_point),
+        "expected_utility": expected_utility(points, even_weights(points.shape[-1])),
+        "sparsity": sparsity(points),
+        "cardinality": cardinality(points),
+    }
+
+
+def make_run_decomposition(config: Config, spec: EnvSpec) -> Decomposition:
+    """Pivots, candidates and probes of every policy, the same for each replica."""
+    search = config.search
+    assert search.policies is not None and search.candidates is not None
+    one = make_decomposition(
+        spec.num_objectives, search.policies, search.candidates, search.probes, pivots=search.pivots
+    )
+    repeat = (search.replicas, 1, 1)
+    return Decomposition(
+        pivots=np.tile(one.pivots, repeat[:2]),
+        candidates=np.tile(one.candidates, repeat),
+        probes=np.tile(one.probes, repeat),
+    )
+
+
+class Trainer:
+    """Trains all policies stage by stage, choosing each stage's weights from the evaluations before it."""
+
+    def __init__(
+        self,
+        config: Config,
+        spec: EnvSpec,
+        executor: Executor,
+        on_iteration: Callable[[int], None] = lambda iteration: None,
+    ) -> None:
+        self.config, self.spec, self.executor, self.on_iteration = config, spec, executor, on_iteration
+        self.decomposition = make_run_decomposition(config, spec)
+        search = config.search
+        assert config.reference_point is not None
+        self.method: Method = make_method(
+            config.method,
+            surrogate=BaggedElasticNet(search.ensemble, search.surrogate_alpha, search.surrogate_l1_ratio),
+            score=HypervolumeScore(config.reference_point),
+            selection=search.selection,
+        )
+        self.history: list[NDArray] = []
+        self.iteration = self.evaluation_steps = 0
+        self.seconds = 0.0
+
+    @property
+    def evaluated_weights(self) -> NDArray:
+        """[K, W, m]: what every stage evaluates, and the front is made of."""
+        simulate = self.config.search.candidate_values == "simulate"
+        return self.decomposition.candidates if simulate else self.decomposition.probes
+
+    def stages(self) -> list[Stage]:
+        """The whole run's schedule."""
+        search = self.config.search
+        assert search.warmup is not None and search.stage_iterations is not None
+        return make_schedule(self.config.num_iterations, search.warmup, search.stage_iterations)
+
+    def run(self) -> Iterator[StageRecord]:
+        """Train; a record after the first evaluation and after every stage. Continues from where it stands."""
+        if not self.history:
+            yield self._evaluate(0, None, {}, perf_counter())
+        for stage in self.stages()[len(self.history) - 1 :]:
+            start = perf_counter()
+            selection, learning = self._train(stage)
+            yield self._evaluate(stage.index, selection, learning, start)
+
+    def _train(self, stage: Stage) -> tuple[Selection, dict[str, float]]:
+        """All iterations of a stage, on weights chosen at its beginning (and again wherever they are redrawn)."""
+        for start, length in self._draws(stage):
+            selection = self._select(stage, start)
+            learning = self.executor.train(selection.weights, length, self._count_iteration)
+        return selection, learning
+
+    def _draws(self, stage: Stage) -> list[tuple[int, int]]:
+        """(first iteration, length) of each part of a stage that trains on the same weights."""
+        every = self.config.search.resample_iterations
+        if self.method.name != "random" or stage.search == 0 or not every:
+            return [(stage.start, stage.iterations)]
+        assert self.config.search.warmup is not None
+        end = stage.start + stage.iterations
+        first = stage.start + -(stage.start - self.config.search.warmup) % every
+        cuts = [stage.start, *range(max(first, stage.start + 1), end, every), end]
+        return [(a, b - a) for a, b in zip(cuts, cuts[1:], strict=False)]
+
+    def _select(self, stage: Stage, iteration: int) -> Selection:
+        """Weights [K, N, m] to train on: the pivots during the warm-up, then what the method chooses."""
+        search, parts = self.config.search, self.decomposition
+        if stage.search == 0:
+            return Selection(np.repeat(parts.pivots[:, None], search.active, axis=1), {})
+        if self.method.name == "random" and search.resample_iterations:
+            assert search.warmup is not None
+            # The draw belongs to its period, so an evaluation in the middle of one does not change it.
+            iteration -= (iteration - search.warmup) % search.resample_iterations
+        context = SearchContext(
+            pivots=parts.pivots,
+            candidates=parts.candidates,
+            evaluated_weights=self.evaluated_weights,
+            values=np.stack(self.history),
+            stage=stage.search,
+            num_active=search.active,
+            rng_seed=(self.config.seed, SELECTION, iteration),
+            policy_ids=tuple(range(self.config.num_policies)),
+        )
+        return self.method.choose(context)
+
+    def _count_iteration(self) -> None:
+        self.iteration += 1
+        self.on_iteration(self.iteration)
+
+    def _evaluate(
+        self, index: int, selection: Selection | None, learning: dict[str, float], start: float
+    ) -> StageRecord:
+        """Evaluate every policy on its weights, extend the history and say what was found."""
+        evaluation = self.executor.evaluate(self.evaluated_weights, self.config.episodes)
+        self.history.append(evaluation.returns)
+        self.evaluation_steps += evaluation.steps
+        self.seconds += perf_counter() - start
+        return StageRecord(
+            stage=index,
+            iteration=self.iteration,
+            training_steps=self.iteration * self.config.steps_per_iteration,
+            evaluation_steps=self.evaluation_steps,
+            seconds=self.seconds,
+            returns=evaluation.returns,
+            indicators=measure(evaluation.returns, self.config),
+            selected=None if selection is None else selection.weights,
+            diagnostics={} if selection is None else self._with_error(selection.diagnostics),
+            learning=learning,
+        )
+
+    def _with_error(self, diagnostics: dict[str, Any]) -> dict[str, Any]:
+        """Add what the surrogate's prediction came to: mean absolute error per objective, against no change."""
+        if "predicted" not in diagnostics:
+            return diagnostics
+        realised = self.history[-1] - self.history[-2]
+        error = np.abs(np.asarray(diagnostics["predicted"]) - realised)
+        return diagnostics | {
+            "realised": realised.tolist(),
+            "absolute_error": error.mean((0, 1)).tolist(),
+            "absolute_change": np.abs(realised).mean((0, 1)).tolist(),
+        }
