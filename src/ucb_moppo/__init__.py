@@ -1,1 +1,24 @@
-"""x"""
+"""Find a Pareto set of policies for problems with several objectives.
+
+    run = ucb_moppo.train("Hopper-v2", seed=0)
+    policy = run.policy([0.7, 0.3])
+    action = policy(observation)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ucb_moppo.policy import Policy
+from ucb_moppo.run import Front, Run, load
+
+__all__ = ["Front", "Policy", "Run", "load", "train"]
+
+
+def __getattr__(name: str) -> Any:
+    # Training needs JAX and MuJoCo; a machine that only deploys a policy has neither.
+    if name == "train":
+        from ucb_moppo.api import train
+
+        return train
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

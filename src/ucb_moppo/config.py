@@ -10,7 +10,9 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
+
+import tyro
 
 from ucb_moppo.envs.base import EnvSpec
 from ucb_moppo.errors import ConfigError, nearest_names
@@ -18,6 +20,11 @@ from ucb_moppo.weights import default_num_candidates, default_num_policies
 
 MethodName = Literal["ucb", "mean", "random", "fixed"]
 PresetName = Literal["tuned", "paper", "quick"]
+
+
+def hint(default: str) -> Any:
+    """Help of a setting that is decided from the problem or the run: says how."""
+    return tyro.conf.arg(help_behavior_hint=f"(default: {default})")
 
 
 def _require(condition: bool, message: str) -> None:
@@ -81,22 +88,22 @@ class PPOConfig:
 class SearchConfig:
     """How the preference simplex is divided and which weights are trained on."""
 
-    policies: int | None = None
-    """K, sub-spaces of the simplex with a policy each (default: 10 for 2 objectives, 36 for 3)."""
-    candidates: int | None = None
-    """M, candidate weights in each sub-space (default: 100 for 2 objectives, 117 for more)."""
+    policies: Annotated[int | None, hint("10 for 2 objectives, 36 for 3")] = None
+    """K, sub-spaces of the simplex with a policy each."""
+    candidates: Annotated[int | None, hint("100 for 2 objectives, 117 for more")] = None
+    """M, candidate weights in each sub-space."""
     active: int = 10
     """N, weights each policy trains on at a time, with one environment each."""
     replicas: int = 1
     """R, independent policies per sub-space, merged into one front."""
-    pivots: tuple[tuple[float, ...], ...] | None = None
+    pivots: Annotated[tuple[tuple[float, ...], ...] | None, tyro.conf.Suppress] = None
     """Explicit pivots, one weight per sub-space (default: spread evenly)."""
-    stage_iterations: int | None = None
-    """C, iterations between two evaluations (default: 20, or a fifth of a run shorter than 100)."""
-    warmup: int | None = None
-    """Q, iterations on the pivots alone (default: an eighth of the run, in whole stages)."""
-    resample_iterations: int | None = None
-    """RF, iterations after which method `random` draws again (default: every stage)."""
+    stage_iterations: Annotated[int | None, hint("20, or a fifth of a run shorter than 100")] = None
+    """C, iterations between two evaluations."""
+    warmup: Annotated[int | None, hint("an eighth of the run, in whole stages")] = None
+    """Q, iterations on the pivots alone."""
+    resample_iterations: Annotated[int | None, hint("every stage")] = None
+    """RF, iterations after which method `random` draws again."""
     selection: Literal["sequential", "top_n"] = "sequential"
     """Pick one weight at a time, each seeing those before it, or score once and take the best N."""
     candidate_values: Literal["probes", "simulate"] = "probes"
@@ -129,7 +136,7 @@ class SearchConfig:
 class Config:
     """A whole run."""
 
-    problem: str
+    problem: tyro.conf.Positional[str]
     """One of the six problems, an MO-Gymnasium id, or package.module:env-id."""
     method: MethodName = "ucb"
     """ucb: optimistic hypervolume; mean: without the uncertainty; random: random weights; fixed: pivots only."""
@@ -137,18 +144,18 @@ class Config:
     """Seed of everything random; the same seed gives the same bits."""
     steps: int = 5_000_000
     """Training steps over all policies."""
-    horizon: int | None = None
-    """Episode length in training and evaluation (default: the problem's own)."""
-    reference_point: tuple[float, ...] | None = None
-    """Reference point of the hypervolume, a number per objective (default: the problem's own)."""
+    horizon: Annotated[int | None, hint("the problem's own")] = None
+    """Episode length in training and evaluation."""
+    reference_point: Annotated[tuple[float, ...] | None, hint("the problem's own")] = None
+    """Reference point of the hypervolume, a number per objective."""
     episodes: int = 1
     """Evaluation episodes per weight."""
     threads: int = 0
     """Simulation threads (0: one per core)."""
     preset: PresetName = "tuned"
     """tuned: best measured settings per problem; paper: the paper's values; quick: a first look in minutes."""
-    ppo: PPOConfig = field(default_factory=PPOConfig)
-    search: SearchConfig = field(default_factory=SearchConfig)
+    ppo: Annotated[PPOConfig, tyro.conf.arg(name="")] = field(default_factory=PPOConfig)
+    search: Annotated[SearchConfig, tyro.conf.arg(name="")] = field(default_factory=SearchConfig)
 
     def __post_init__(self) -> None:
         known = get_args(MethodName)

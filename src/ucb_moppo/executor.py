@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ucb_moppo.config import Config
 from ucb_moppo.evaluation import Evaluation
-from ucb_moppo.shard import Shard
+from ucb_moppo.shard import Shard, Timing
 
 
 class Executor(Protocol):
@@ -26,6 +26,10 @@ class Executor(Protocol):
 
     def policies(self) -> dict[str, NDArray]:
         """Parameters and statistics of all policies, with a leading axis K."""
+        ...
+
+    def time_iteration(self) -> Timing:
+        """How long an iteration and an environment step take here, measured."""
         ...
 
     def get_state(self) -> dict[str, NDArray]: ...
@@ -49,6 +53,9 @@ class LocalExecutor:
 
     def policies(self) -> dict[str, NDArray]:
         return self.shard.policies()
+
+    def time_iteration(self) -> Timing:
+        return self.shard.time_iteration()
 
     def get_state(self) -> dict[str, NDArray]:
         return self.shard.get_state()

@@ -112,7 +112,11 @@ class Collector:
 
     def get_state(self) -> dict[str, NDArray]:
         """Episode counters, observations and the environments' own state."""
-        own = {"episodes": self.episodes, "observation": self.observation, "steps": np.array(self.steps_taken)}
+        own = {
+            "episodes": self.episodes.copy(),
+            "observation": self.observation.copy(),
+            "steps": np.array(self.steps_taken),
+        }
         return own | {f"env.{name}": array for name, array in self.env.get_state().items()}
 
     def set_state(self, state: Mapping[str, NDArray]) -> None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,6 +21,7 @@ from ucb_moppo.envs.base import BatchEnv
 from ucb_moppo.evaluation import Evaluation, evaluate
 from ucb_moppo.ppo.update import (
     PolicyState,
+    Transitions,
     UpdateFunction,
     init_policy,
     make_optimiser,
@@ -28,8 +30,15 @@ from ucb_moppo.ppo.update import (
 )
 from ucb_moppo.rollout import Collector, draw_noise, make_actors
 
-NOISE = 1  # separates the noise of a rollout from the other uses of a policy's key
+# Separates the noise of a rollout from the shuffles: the update splits the key in two, and folding in 0 or 1
+# would give just those two.
+NOISE = 2
 MAX_EVALUATION_ENVS = 1000
+
+
+def evaluation_width(num_policies: int) -> int:
+    """Evaluation episodes per policy that run side by side."""
+    return max(1, MAX_EVALUATION_ENVS // num_policies)
 
 
 @lru_cache(maxsize=4)
@@ -46,6 +55,13 @@ def _noise_function(steps: int, envs: int, action_size: int, discrete: bool) -> 
         return draw_noise(key, steps=steps, envs=envs, action_size=action_size, discrete=discrete)
 
     return jax.jit(jax.vmap(one, out_axes=1))
+
+
+class Timing(NamedTuple):
+    """Seconds of one training iteration, and of one environment step with its action."""
+
+    iteration: float
+    step: float
 
 
 class Shard:
@@ -97,20 +113,36 @@ class Shard:
         self.clock["updating"] += perf_counter() - middle
         return report
 
+    def time_iteration(self) -> Timing:
+        """How long an iteration takes here, measured on throw-away environments and a copy of the policies."""
+        steps = min(25, self.config.rollout_steps)
+        collector, weights = self._make_collector(), self._uniform_weights()
+        noise = np.asarray(self._noise(self.state.key))
+        start = perf_counter()
+        short = collector.collect(make_actors(self.state), weights, noise[:steps])
+        per_step = (perf_counter() - start) / steps
+        rollout = Transitions(*(np.resize(a, (len(noise), *a.shape[1:])) for a in short))
+        for _ in range(2):  # the first call compiles
+            start = perf_counter()
+            jax.block_until_ready(self._update(jax.tree.map(jnp.copy, self.state), rollout, weights))
+        update = perf_counter() - start
+        collector.env.close()
+        return Timing(per_step * len(noise) + update, per_step / collector.env.num_envs)
+
+    def _uniform_weights(self) -> NDArray:
+        num_objectives = self._collector.spec.num_objectives
+        shape = (len(self.policy_ids), self.config.search.active, num_objectives)
+        return np.full(shape, 1 / num_objectives, np.float32)
+
     def evaluate(self, weights: NDArray, episodes: int) -> Evaluation:
         """Deterministic returns of every policy under its weights [K, W, m]."""
         start = perf_counter()
-        wanted = len(self.policy_ids) * min(weights.shape[1] * episodes, self._evaluation_width)
+        wanted = len(self.policy_ids) * min(weights.shape[1] * episodes, evaluation_width(len(self.policy_ids)))
         if self._evaluation_env is None or self._evaluation_env.num_envs < wanted:
             self._evaluation_env = self._make_env(num_envs=wanted)
         result = evaluate(make_actors(self.state), weights, self._evaluation_env, episodes)
         self.clock["evaluating"] += perf_counter() - start
         return result
-
-    @property
-    def _evaluation_width(self) -> int:
-        """Episodes per policy that run side by side."""
-        return max(1, MAX_EVALUATION_ENVS // len(self.policy_ids))
 
     def policies(self) -> dict[str, NDArray]:
         """What deployment needs, and the critic: named arrays with a leading axis K."""
@@ -130,7 +162,7 @@ class Shard:
     def set_state(self, state: Mapping[str, NDArray]) -> None:
         """Continue from what ``get_state`` returned."""
         leaves, tree = jax.tree_util.tree_flatten_with_path(self.state)
-        values = [jax.numpy.asarray(state[f"policy{jax.tree_util.keystr(path)}"]) for path, _ in leaves]
+        values = [jnp.asarray(state[f"policy{jax.tree_util.keystr(path)}"]) for path, _ in leaves]
         self.state = jax.tree_util.tree_unflatten(tree, values)
         prefix = "collector."
         self._collector.set_state(

@@ -54,7 +54,7 @@ class StageRecord:
     evaluation_steps: int
     seconds: float
     returns: NDArray
-    """[K, W, m], W the evaluated weights of each policy."""
+    """[K, P, m] of every policy on its probes: the same weights for every method."""
     indicators: dict[str, float]
     selected: NDArray | None = None
     """[K, N, m] the weights the stage trained on (the last draw of method `random`)."""
@@ -74,12 +74,16 @@ def measure(returns: NDArray, config: Config) -> dict[str, float]:
     }
 
 
-def make_run_decomposition(config: Config, spec: EnvSpec) -> Decomposition:
+def make_run_decomposition(config: Config, spec: EnvSpec, num_probes: int | None = None) -> Decomposition:
     """Pivots, candidates and probes of every policy, the same for each replica."""
     search = config.search
     assert search.policies is not None and search.candidates is not None
     one = make_decomposition(
-        spec.num_objectives, search.policies, search.candidates, search.probes, pivots=search.pivots
+        spec.num_objectives,
+        search.policies,
+        search.candidates,
+        num_probes or search.probes,
+        pivots=search.pivots,
     )
     repeat = (search.replicas, 1, 1)
     return Decomposition(
@@ -115,9 +119,11 @@ class Trainer:
 
     @property
     def evaluated_weights(self) -> NDArray:
-        """[K, W, m]: what every stage evaluates, and the front is made of."""
-        simulate = self.config.search.candidate_values == "simulate"
-        return self.decomposition.candidates if simulate else self.decomposition.probes
+        """[K, W, m]: what every stage evaluates. The last P are the probes, which the front is made of."""
+        parts = self.decomposition
+        if self.config.search.candidate_values == "simulate":
+            return np.concatenate([parts.candidates, parts.probes], axis=1)
+        return parts.probes
 
     def stages(self) -> list[Stage]:
         """The whole run's schedule."""
@@ -148,8 +154,8 @@ class Trainer:
             return [(stage.start, stage.iterations)]
         assert self.config.search.warmup is not None
         end = stage.start + stage.iterations
-        first = stage.start + -(stage.start - self.config.search.warmup) % every
-        cuts = [stage.start, *range(max(first, stage.start + 1), end, every), end]
+        first = stage.start + every - (stage.start - self.config.search.warmup) % every
+        cuts = [stage.start, *range(first, end, every), end]
         return [(a, b - a) for a, b in zip(cuts, cuts[1:], strict=False)]
 
     def _select(self, stage: Stage, iteration: int) -> Selection:
@@ -185,14 +191,15 @@ class Trainer:
         self.history.append(evaluation.returns)
         self.evaluation_steps += evaluation.steps
         self.seconds += perf_counter() - start
+        returns = evaluation.returns[:, -self.config.search.probes :]
         return StageRecord(
             stage=index,
             iteration=self.iteration,
             training_steps=self.iteration * self.config.steps_per_iteration,
             evaluation_steps=self.evaluation_steps,
             seconds=self.seconds,
-            returns=evaluation.returns,
-            indicators=measure(evaluation.returns, self.config),
+            returns=returns,
+            indicators=measure(returns, self.config),
             selected=None if selection is None else selection.weights,
             diagnostics={} if selection is None else self._with_error(selection.diagnostics),
             learning=learning,

@@ -40,9 +40,8 @@ class ActionSpec:
             return action
         low, high = np.asarray(self.low), np.asarray(self.high)
         finite = np.isfinite(low) & np.isfinite(high)
-        scale = np.where(finite, (high - low) / 2, 1.0) if finite.any() else 1.0
-        centre = np.where(finite, (high + low) / 2, 0.0) if finite.any() else 0.0
-        return np.clip(action * scale + centre, low, high)
+        bottom, top = np.where(finite, low, -1.0), np.where(finite, high, 1.0)
+        return np.clip(action * ((top - bottom) / 2) + (top + bottom) / 2, low, high)
 
 
 @dataclass(frozen=True)
@@ -55,6 +54,8 @@ class EnvSpec:
     action: ActionSpec
     horizon: int
     reference_point: tuple[float, ...]
+    discrete_observation: bool = False
+    """Whether the environment shows a number that the batch turns into one-hot vectors."""
 
     @property
     def num_objectives(self) -> int:

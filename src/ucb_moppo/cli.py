@@ -1,0 +1,247 @@
+"""The command line ``ucb-moppo``: typed, with help that teaches."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from ucb_moppo.config import Config, default_config, from_json, hint
+from ucb_moppo.errors import ConfigError, UcbMoppoError
+
+USAGE = """ucb-moppo: find a Pareto set of policies for problems with several objectives
+
+  ucb-moppo train PROBLEM     train policies; PROBLEM is e.g. Hopper-v2, mo-hopper-v5 or package.module:env-id
+  ucb-moppo show RUN          what was run and found
+  ucb-moppo evaluate RUN      evaluate a run's policies again, on more weights or episodes
+  ucb-moppo problems          what there is to train on
+
+Each command explains its options with --help; `ucb-moppo train PROBLEM --help` shows that problem's defaults.
+"""
+
+Command = TypeVar("Command")
+HELP = ("-h", "--help")
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train a Pareto set of policies for a problem with several objectives.
+
+    PROBLEM is one of the six built-in problems (see `ucb-moppo problems`), any MO-Gymnasium id such as
+    mo-hopper-v5, or package.module:env-id for an environment of your own. Defaults are those of the preset.
+    """
+
+    settings: Annotated[Config, tyro.conf.arg(name="")]
+    out: Annotated[Path | None, hint("a new one under runs/")] = None
+    """Directory of the run."""
+    config: Annotated[Path | None, hint("none")] = None
+    """JSON file with settings, e.g. the config.json of another run; options given here stand above it."""
+    quiet: bool = False
+    """Print nothing while training."""
+    json: bool = False
+    """Print the summary as JSON at the end."""
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Evaluate the policies of a run: deterministic actions, undiscounted returns, fixed initial states."""
+
+    run: tyro.conf.Positional[Path]
+    """Directory of the run."""
+    weights_per_policy: Annotated[int | None, hint("the run's probes")] = None
+    """Evenly spaced weights of its sub-space that each policy is evaluated on."""
+    episodes: int = 1
+    """Episodes per weight; their returns are averaged."""
+    out: Annotated[Path | None, hint("nowhere")] = None
+    """Write the evaluated front to this CSV file."""
+    threads: int = 0
+    """Simulation threads (0: one per core)."""
+    json: bool = False
+    """Print the result as JSON."""
+
+
+@dataclass(frozen=True)
+class Show:
+    """Show what was run and found."""
+
+    run: tyro.conf.Positional[Path]
+    """Directory of the run."""
+    rows: int = 10
+    """Rows of the front to print."""
+    json: bool = False
+    """Print the summary as JSON."""
+
+
+@dataclass(frozen=True)
+class Problems:
+    """List the problems: objectives, sizes, horizon and reference point."""
+
+    all: bool = False
+    """List every MO-Gymnasium id that can be trained too."""
+    json: bool = False
+    """Print the list as JSON."""
+
+
+def parse(
+    command: type[Command], argv: Sequence[str], usage: str, default: Command | None = None
+) -> Command:
+    """The options of one command; prints help and ends the program where they cannot be read."""
+    markers = (tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone)
+    return tyro.cli(command, args=argv, prog=f"ucb-moppo {usage}", default=default, config=markers)
+
+
+def train(argv: Sequence[str]) -> None:
+    from ucb_moppo.api import train_config
+    from ucb_moppo.progress import make_reporter
+
+    choice = parse_train(argv)
+    run = train_config(choice.settings, choice.out, make_reporter(choice.quiet))
+    if choice.json:
+        print(json.dumps(run.summary | {"run": str(run.path)}, indent=2))
+    elif not choice.quiet:
+        print_run(run.path)
+
+
+def parse_train(argv: Sequence[str]) -> Train:
+    """Options of `train`. Their defaults depend on the problem, the preset and --config, so they are read twice."""
+    first = Train(settings=default_config("", "tuned"))
+    if not set(argv) & set(HELP):
+        first = parse(Train, argv, "train PROBLEM", first)
+        if not first.settings.problem and first.config is None:
+            raise ConfigError("name a problem to train on, e.g. `ucb-moppo train Hopper-v2`; `ucb-moppo problems` lists them")
+    given, _ = option_parser().parse_known_args([a for a in argv if a not in HELP])
+    settings = starting_config(first.settings.problem or given.problem or "", given.preset, given.config)
+    return parse(Train, argv, "train PROBLEM", Train(settings=settings))
+
+
+def option_parser() -> argparse.ArgumentParser:
+    """Reads just what the defaults depend on; the problem only for help, where it stands first."""
+    parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)
+    parser.add_argument("problem", nargs="?")
+    parser.add_argument("--preset")
+    parser.add_argument("--config", type=Path)
+    return parser
+
+
+def starting_config(problem: str, preset: str | None, config: Path | None) -> Config:
+    """Settings before the options are read: the problem's preset, under those of --config if it is given."""
+    if config is None:
+        return default_config(problem, preset or "tuned")
+    data = read_config(config)
+    if problem:
+        data["problem"] = problem
+    if preset is not None:
+        data["preset"] = preset
+    return from_json(data)
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as fault:
+        raise ConfigError(f"--config {path} cannot be read as JSON: {fault}") from fault
+    if not isinstance(data, dict):
+        raise ConfigError(f"--config {path} holds a {type(data).__name__}; it must be an object of settings")
+    return data
+
+
+def evaluate(argv: Sequence[str]) -> None:
+    from ucb_moppo.reevaluation import evaluate_run
+
+    choice = parse(Evaluate, argv, "evaluate")
+    result = evaluate_run(
+        choice.run, choice.weights_per_policy, choice.episodes, out=choice.out, threads=choice.threads
+    )
+    if choice.json:
+        print(json.dumps(result, indent=2))
+        return
+    table = Table("weights per policy", "episodes", "HV", "EU", "sparsity", "on the front", "steps")
+    table.add_row(
+        str(result["weights_per_policy"]),
+        str(result["episodes"]),
+        f"{result['hypervolume']:.4g}",
+        f"{result['expected_utility']:.4g}",
+        f"{result['sparsity']:.4g}",
+        str(result["cardinality"]),
+        f"{result['evaluation_steps']:,}",
+    )
+    Console().print(table)
+
+
+def show(argv: Sequence[str]) -> None:
+    choice = parse(Show, argv, "show")
+    print_run(choice.run, choice.rows, as_json=choice.json)
+
+
+def print_run(path: Path, rows: int = 10, as_json: bool = False) -> None:
+    """What was found: the indicators, a part of the front, and where the run lies."""
+    from ucb_moppo.display import front_table, summary_lines
+    from ucb_moppo.run import load_run
+
+    run = load_run(path)
+    if as_json:
+        print(json.dumps(run.summary | {"config": run.config}, indent=2))
+        return
+    console = Console()
+    for line in summary_lines(run):
+        console.print(line, highlight=False)
+    console.print(front_table(run, rows))
+
+
+def problems(argv: Sequence[str]) -> None:
+    from ucb_moppo.envs import describe_problems, list_mo_gymnasium_ids
+    from ucb_moppo.policy import spec_to_json
+
+    choice = parse(Problems, argv, "problems")
+    specs = describe_problems()
+    others = list_mo_gymnasium_ids() if choice.all or choice.json else []
+    if choice.json:
+        print(json.dumps({"problems": [spec_to_json(s) for s in specs], "mo_gymnasium": others}, indent=2))
+        return
+    table = Table("problem", "objectives", "observation", "action", "horizon", "reference point")
+    for spec in specs:
+        kind = "choices" if spec.action.discrete else "numbers"
+        table.add_row(
+            spec.name,
+            "\n".join(spec.objectives),
+            f"{spec.observation_size} numbers",
+            f"{spec.action.size} {kind}",
+            f"{spec.horizon:,}",
+            ", ".join(f"{x:g}" for x in spec.reference_point),
+        )
+    Console().print(table)
+    print("\n".join(others) if others else "Any MO-Gymnasium id works as well; --all lists them.")
+
+
+COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
+    "train": train,
+    "evaluate": evaluate,
+    "show": show,
+    "problems": problems,
+}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Entry point. Errors a user can act on are one line and exit code 2."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if not arguments or arguments[0] in HELP:
+        print(USAGE, end="")
+        return
+    command = COMMANDS.get(arguments[0])
+    try:
+        if command is None:
+            from ucb_moppo.errors import nearest_names
+
+            raise ConfigError(f"unknown command {arguments[0]!r}; {nearest_names(arguments[0], COMMANDS)}")
+        command(arguments[1:])
+    except UcbMoppoError as fault:
+        print(f"ucb-moppo: {fault}", file=sys.stderr)
+        raise SystemExit(2) from None

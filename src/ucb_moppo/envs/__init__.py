@@ -1,0 +1,107 @@
+"""Environments: the batch protocol, native MuJoCo, a Gymnasium adapter and the six problems as data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ucb_moppo.envs.base import (
+    ActionSpec,
+    BatchEnv,
+    EnvSpec,
+    Step,
+    check_count,
+    check_reference_point,
+)
+from ucb_moppo.envs.problems import PROBLEMS, describe_problem, load_model
+from ucb_moppo.errors import ConfigError, nearest_names
+
+__all__ = [
+    "PROBLEMS",
+    "ActionSpec",
+    "BatchEnv",
+    "EnvSpec",
+    "Step",
+    "describe_problems",
+    "list_mo_gymnasium_ids",
+    "make_batch",
+    "make_spec",
+]
+
+# MuJoCo, Gymnasium and MO-Gymnasium are imported inside the functions: they take a second, and neither the
+# command line's help nor a trained policy needs them.
+
+
+def make_batch(
+    problem: str,
+    num_envs: int,
+    num_threads: int = 0,
+    horizon: int | None = None,
+    reference_point: Sequence[float] | None = None,
+) -> BatchEnv:
+    """``num_envs`` environments of one of the six, or of any Gymnasium id with a vector reward.
+
+    ``num_threads`` (0: one per CPU) concerns the six. ``horizon`` and ``reference_point`` override the
+    problem's own.
+    """
+    name = _native_name(problem)
+    if name is not None:
+        from ucb_moppo.envs.native import NativeBatch
+
+        return NativeBatch(PROBLEMS[name], num_envs, num_threads, horizon, reference_point)
+    _check_known(problem)
+    from ucb_moppo.envs.adapter import GymBatch
+
+    return GymBatch(problem, num_envs, horizon, reference_point)
+
+
+def make_spec(
+    problem: str, horizon: int | None = None, reference_point: Sequence[float] | None = None
+) -> EnvSpec:
+    """What ``make_batch(...).spec`` would say, from the model alone or from one environment."""
+    name = _native_name(problem)
+    if name is None:
+        batch = make_batch(problem, 1, horizon=horizon, reference_point=reference_point)
+        batch.close()
+        return batch.spec
+    if horizon is not None:
+        check_count("horizon", horizon)
+    point = check_reference_point(reference_point, len(PROBLEMS[name].objectives))
+    return describe_problem(PROBLEMS[name], load_model(PROBLEMS[name]), horizon, point)
+
+
+def describe_problems() -> list[EnvSpec]:
+    """The six, in the order of the paper's table."""
+    return [make_spec(name) for name in PROBLEMS]
+
+
+def list_mo_gymnasium_ids() -> list[str]:
+    """Ids that MO-Gymnasium registers, sorted; some need packages of their own."""
+    import gymnasium
+
+    from ucb_moppo.envs.adapter import import_mo_gymnasium
+
+    import_mo_gymnasium()
+    return sorted(
+        env_id
+        for env_id, spec in gymnasium.registry.items()
+        if str(spec.entry_point).startswith("mo_gymnasium.")
+    )
+
+
+def _native_name(problem: str) -> str | None:
+    """The name of one of the six, with or without its Gymnasium namespace; None for anything else."""
+    name = problem.removeprefix("ucb_moppo/")
+    return name if name in PROBLEMS else None
+
+
+def _check_known(problem: str) -> None:
+    """Refuse an id that Gymnasium does not know, with the nearest ones that it does."""
+    import gymnasium
+
+    from ucb_moppo.envs.adapter import registered_spec
+
+    try:
+        registered_spec(problem)
+    except (gymnasium.error.Error, ImportError) as fault:
+        near = nearest_names(problem, [*PROBLEMS, *list_mo_gymnasium_ids()])
+        raise ConfigError(f"unknown problem {problem!r} ({fault}): {near}") from fault

@@ -1,0 +1,364 @@
+"""Any MO-Gymnasium environment, or any Gymnasium one with a vector reward, behind the batch protocol.
+
+The environments are stepped one by one in this process. MO-Gymnasium's vector environments are not used:
+after an episode they spend one step on a reset and ignore its action, they keep rewards in single precision,
+and they cannot step some environments and leave the others alone.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from ucb_moppo.envs.base import ActionSpec, EnvSpec, Step, check_count, check_reference_point
+from ucb_moppo.errors import ConfigError, EnvironmentFault
+
+DEFAULT_HORIZON = 1000
+_NOT_STARTED = -1
+_NUM_RANDOM_EPISODES = 5
+# Notices about an environment's declarations that its user cannot act on.
+_NOISE = ".*(precision lowered by casting|is out of date).*"
+
+
+class Known(NamedTuple):
+    """What is published about an environment but cannot be read from it."""
+
+    objectives: tuple[str, ...]
+    reference_point: tuple[float, ...] | None  # None: derived from the reward space
+
+
+def _known_mujoco(*objectives: str, reference: float = -100.0) -> Known:
+    return Known(objectives, (reference,) * len(objectives))
+
+
+_SPEED, _CONTROL, _TIME = "forward speed", "control cost", "time"
+_XY = ("speed along x", "speed along y")
+_NUTRIENTS = ("protein", "carbohydrates", "fats", "vitamins", "minerals", "water")
+
+# By id without its version. Reference points are morl-baselines', but for resource-gathering: there 0 is the
+# best value of the first objective, and every hypervolume measured from the origin would be 0.
+KNOWN: dict[str, Known] = {
+    "deep-sea-treasure": Known(("treasure", _TIME), (0.0, -50.0)),
+    "deep-sea-treasure-concave": Known(("treasure", _TIME), (0.0, -50.0)),
+    "deep-sea-treasure-mirrored": Known(("treasure", _TIME), (0.0, -50.0)),
+    "minecart": Known(("first ore", "second ore", "fuel"), (-1.0, -1.0, -200.0)),
+    "minecart-deterministic": Known(("first ore", "second ore", "fuel"), (-1.0, -1.0, -200.0)),
+    "minecart-rgb": Known(("first ore", "second ore", "fuel"), (-1.0, -1.0, -200.0)),
+    "resource-gathering": Known(("survival", "gold", "diamond"), (-1.0, -1.0, -1.0)),
+    "fruit-tree": Known(_NUTRIENTS, (0.0,) * 6),
+    "four-room": Known(("blue squares", "green triangles", "red circles"), (0.0,) * 3),
+    "fishwood": Known(("wood", "fish"), None),
+    "mo-mountaincar": Known((_TIME, "reverse", "forward"), (-200.0,) * 3),
+    "mo-mountaincarcontinuous": Known((_TIME, "fuel"), None),
+    "mo-lunar-lander": Known(
+        ("landing", "shaping", "main engine", "side engine"), (-101.0, -1001.0, -101.0, -101.0)
+    ),
+    "mo-lunar-lander-continuous": Known(
+        ("landing", "shaping", "main engine", "side engine"), (-101.0, -1001.0, -101.0, -101.0)
+    ),
+    "mo-hopper": _known_mujoco(_SPEED, "jump height", _CONTROL),
+    "mo-hopper-2d": _known_mujoco(_SPEED, "jump height"),
+    "mo-hopper-2obj": _known_mujoco(_SPEED, "jump height"),
+    "mo-halfcheetah": _known_mujoco(_SPEED, _CONTROL),
+    "mo-walker2d": _known_mujoco(_SPEED, _CONTROL),
+    "mo-ant": _known_mujoco(*_XY, _CONTROL),
+    "mo-ant-2d": _known_mujoco(*_XY),
+    "mo-ant-2obj": _known_mujoco(*_XY),
+    "mo-swimmer": _known_mujoco(_SPEED, _CONTROL),
+    "mo-humanoid": _known_mujoco(_SPEED, _CONTROL),
+    "mo-reacher": _known_mujoco("target 1", "target 2", "target 3", "target 4", reference=-50.0),
+}
+
+
+def import_mo_gymnasium() -> ModuleType:
+    """MO-Gymnasium, which registers its ids when imported, without pygame's greeting on the terminal."""
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+    import mo_gymnasium
+
+    return mo_gymnasium
+
+
+class GymBatch:
+    """``num_envs`` environments of a Gymnasium id ("minecart-v0" or "package.module:some-id-v0").
+
+    ``horizon`` replaces the environment's registered time limit (its default, else 1,000); an environment
+    that truncates by itself is heeded. ``reference_point``: as given, else a published one, else the lowest
+    return its reward space allows, else a little below the worst of a few random episodes. Observations are
+    flattened, Discrete ones become one-hot; everything is float64.
+    """
+
+    def __init__(
+        self,
+        env_id: str,
+        num_envs: int,
+        horizon: int | None = None,
+        reference_point: Sequence[float] | None = None,
+    ) -> None:
+        check_count("num_envs", num_envs)
+        if horizon is not None:
+            check_count("horizon", horizon)
+        self.name, self.num_envs = env_id, num_envs
+        self._envs = [make_env(env_id) for _ in range(num_envs)]
+        self._observation_space, self._action_space = (
+            self._envs[0].observation_space,
+            self._envs[0].action_space,
+        )
+        self.spec = describe_env(env_id, self._envs[0], horizon, reference_point)
+        self._elapsed = np.full(num_envs, _NOT_STARTED, dtype=np.int64)
+        self._seeds = np.zeros(num_envs, dtype=np.int64)
+        self._actions: list[list[NDArray]] = [[] for _ in range(num_envs)]
+        self._observation = np.zeros((num_envs, self.spec.observation_size))
+
+    def reset(self, ids: NDArray, seeds: Sequence[int]) -> NDArray:
+        """Start new episodes in environments ``ids`` [n]; observations [n, observation_size]."""
+        ids = np.asarray(ids, dtype=np.int64)
+        for env, seed in zip(ids.tolist(), seeds, strict=True):
+            self._reset_one(env, int(seed))
+        return self._observation[ids]
+
+    def step(self, action: NDArray, ids: NDArray | None = None) -> Step:
+        """Step environments ``ids`` [n] (all by default): actions [n, a] (Box) or choices [n] (Discrete)."""
+        rows = np.arange(self.num_envs) if ids is None else np.asarray(ids, dtype=np.int64)
+        actions = self._checked(action, len(rows))
+        reward = np.empty((len(rows), self.spec.num_objectives))
+        ended, cut = np.zeros(len(rows), dtype=bool), np.zeros(len(rows), dtype=bool)
+        for row, env in enumerate(rows.tolist()):
+            reward[row], ended[row], cut[row] = self._step_one(env, actions[row])
+        truncated = (cut | (self._elapsed[rows] >= self.spec.horizon)) & ~ended
+        return Step(self._observation[rows], reward, ended, truncated)
+
+    def get_state(self) -> dict[str, NDArray]:
+        """Reset ``seeds`` [B], ``elapsed`` steps [B], the ``actions`` since the resets, one environment after
+        the other [Σ elapsed, a], and the latest ``observation`` [B, d]."""
+        taken = [action for actions in self._actions for action in actions]
+        shape = () if self.spec.action.discrete else (self.spec.action.size,)
+        return {
+            "seeds": self._seeds.copy(),
+            "elapsed": self._elapsed.copy(),
+            "actions": np.array(taken) if taken else np.empty((0, *shape)),
+            "observation": self._observation.copy(),
+        }
+
+    def set_state(self, state: Mapping[str, NDArray]) -> None:
+        """Reset with the saved seeds and replay the saved actions.
+
+        An environment cannot be asked for its state, so this is exact where all its randomness comes from its
+        seed; where the replay arrives elsewhere, a warning says so.
+        """
+        elapsed = np.asarray(state["elapsed"])
+        if elapsed.shape != (self.num_envs,):
+            raise ConfigError(
+                f"{self.name}: a state of {len(elapsed)} environments does not fit a batch of "
+                f"{self.num_envs}; make the batch with num_envs={len(elapsed)}"
+            )
+        ends = np.cumsum(np.maximum(elapsed, 0))
+        for env, (start, end) in enumerate(zip(ends - np.maximum(elapsed, 0), ends, strict=True)):
+            if elapsed[env] != _NOT_STARTED:
+                self._replay(env, int(state["seeds"][env]), state["actions"][start:end])
+        if not np.array_equal(self._observation, state["observation"]):
+            warnings.warn(
+                f"{self.name} did not come back to where it was saved: not all its randomness comes from its "
+                "seed, so what follows differs from an uninterrupted run",
+                stacklevel=2,
+            )
+
+    def close(self) -> None:
+        """Close every environment."""
+        for env in self._envs:
+            env.close()
+
+    # --- one environment -----------------------------------------------------------------------------------
+
+    def _reset_one(self, env: int, seed: int) -> None:
+        self._elapsed[env], self._seeds[env], self._actions[env] = 0, seed, []
+        with self._faults_named(env):
+            observation, _ = self._envs[env].reset(seed=seed)
+            self._see(env, observation)
+
+    def _step_one(self, env: int, action: NDArray) -> tuple[NDArray, bool, bool]:
+        """Reward [m], terminated, truncated by the environment itself."""
+        with self._faults_named(env):
+            taken = self._own_action(action)
+            observation, paid, terminated, truncated, _ = self._envs[env].step(taken)
+            self._see(env, observation)
+            reward = np.asarray(paid, dtype=np.float64)
+        if reward.shape != (self.spec.num_objectives,) or not np.isfinite(reward).all():
+            raise EnvironmentFault(
+                f"{self.name}: environment {env} paid {paid!r} at step {self._elapsed[env] + 1}; "
+                f"its step must return {self.spec.num_objectives} finite rewards"
+            )
+        self._actions[env].append(action)
+        self._elapsed[env] += 1
+        return reward, bool(terminated), bool(truncated)
+
+    def _replay(self, env: int, seed: int, actions: NDArray) -> None:
+        self._reset_one(env, seed)
+        for action in actions:
+            self._step_one(env, action)
+
+    def _see(self, env: int, observation: Any) -> None:
+        """Keep an observation, flattened; Discrete ones become one-hot."""
+        flat = np.asarray(spaces.flatten(self._observation_space, observation), dtype=np.float64)
+        if not np.isfinite(flat).all():
+            raise ValueError(f"observation {observation!r} is not finite")
+        self._observation[env] = flat
+
+    def _checked(self, action: NDArray, num_rows: int) -> NDArray:
+        """The actor's actions as float64 [n, a] or int64 [n], refused in any other shape."""
+        wanted = self.spec.action
+        actions = np.asarray(action, dtype=np.int64 if wanted.discrete else np.float64)
+        shape = (num_rows,) if wanted.discrete else (num_rows, wanted.size)
+        if actions.shape != shape:
+            raise ConfigError(
+                f"{self.name}: actions of shape {actions.shape} for {num_rows} environments; "
+                f"pass a row per environment, shape {shape}"
+            )
+        return actions
+
+    def _own_action(self, action: NDArray) -> Any:
+        """An actor's action -> one of the environment's action space."""
+        if isinstance(self._action_space, spaces.Discrete):
+            return self._action_space.start + action
+        own = self.spec.action.to_environment(action).reshape(self._action_space.shape)
+        return own.astype(self._action_space.dtype)
+
+    @contextmanager
+    def _faults_named(self, env: int) -> Iterator[None]:
+        with faults_named(f"{self.name}: environment {env} failed after {max(self._elapsed[env], 0)} steps"):
+            yield
+
+
+@contextmanager
+def faults_named(where: str) -> Iterator[None]:
+    """Report any exception of an environment's own as an EnvironmentFault that says where it happened."""
+    try:
+        yield
+    except Exception as fault:
+        raise EnvironmentFault(f"{where}: {type(fault).__name__}: {fault}") from fault
+
+
+# --- making an environment and describing it ---------------------------------------------------------------
+
+
+def registered_spec(env_id: str) -> gymnasium.envs.registration.EnvSpec:
+    """Gymnasium's entry for an id; a module before a colon is imported first, as ``gymnasium.make`` does."""
+    module, _, name = env_id.rpartition(":")
+    if module:
+        importlib.import_module(module)
+    else:
+        import_mo_gymnasium()
+    return gymnasium.spec(name)
+
+
+def make_env(env_id: str) -> gymnasium.Env:
+    """One environment without a time limit: the batch counts steps itself."""
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=_NOISE)
+            return gymnasium.make(registered_spec(env_id), max_episode_steps=-1, disable_env_checker=True)
+    except Exception as fault:
+        raise ConfigError(
+            f"{env_id} cannot be made: {type(fault).__name__}: {fault}; "
+            "check its id, the module before the colon and the packages it needs"
+        ) from fault
+
+
+def describe_env(
+    env_id: str, env: gymnasium.Env, horizon: int | None, reference_point: Sequence[float] | None
+) -> EnvSpec:
+    """What the engine needs to know, read from one environment and, for its rewards, from stepping it."""
+    num_objectives = count_objectives(env_id, env)
+    limit = horizon or registered_spec(env_id).max_episode_steps or DEFAULT_HORIZON
+    known = KNOWN.get(re.sub(r"-v\d+$", "", env_id), Known((), None))
+    names = tuple(getattr(env.unwrapped, "objectives", known.objectives))
+    numbered = tuple(f"objective {number + 1}" for number in range(num_objectives))
+    point = check_reference_point(reference_point, num_objectives) or known.reference_point
+    return EnvSpec(
+        name=env_id,
+        objectives=names if len(names) == num_objectives else numbered,
+        observation_size=count_observations(env_id, env.observation_space),
+        action=describe_action(env_id, env.action_space),
+        horizon=limit,
+        reference_point=point or derive_reference_point(env_id, env, limit),
+        discrete_observation=isinstance(env.observation_space, spaces.Discrete),
+    )
+
+
+def count_objectives(env_id: str, env: gymnasium.Env) -> int:
+    """m, as declared; refused unless it is two or more and a step pays as many."""
+    space = getattr(env.unwrapped, "reward_space", None)
+    shape = getattr(space, "shape", None)
+    if shape is None or len(shape) != 1 or shape[0] < 2:
+        declared = "has no reward_space" if space is None else f"declares the reward space {space}"
+        raise ConfigError(
+            f"{env_id} {declared}: it pays a single reward; "
+            "pick an environment with a reward_space of two or more objectives, as MO-Gymnasium's are"
+        )
+    paid = next(random_rewards(env_id, env, seed=0))
+    if paid.shape != shape:
+        raise ConfigError(
+            f"{env_id} declares {shape[0]} objectives but a step paid {paid.tolist()}; "
+            "make its reward_space and its rewards agree"
+        )
+    return int(shape[0])
+
+
+def count_observations(env_id: str, space: spaces.Space) -> int:
+    """Length of the flattened observation."""
+    if not space.is_np_flattenable:
+        raise ConfigError(
+            f"{env_id}: observations of {space} cannot be flattened into a vector; "
+            "wrap the environment so that it returns a Box or a Discrete observation"
+        )
+    return int(spaces.flatdim(space))
+
+
+def describe_action(env_id: str, space: spaces.Space) -> ActionSpec:
+    """Discrete choices, or the bounds of a Box of floats, flattened."""
+    if isinstance(space, spaces.Discrete):
+        return ActionSpec(discrete=True, size=int(space.n))
+    if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
+        low, high = (tuple(bound.astype(np.float64).ravel().tolist()) for bound in (space.low, space.high))
+        return ActionSpec(discrete=False, size=len(low), low=low, high=high)
+    raise ConfigError(
+        f"{env_id}: actions of {space} are not supported; "
+        "wrap the environment so that it takes a Discrete or a Box of floats"
+    )
+
+
+def derive_reference_point(env_id: str, env: gymnasium.Env, horizon: int) -> tuple[float, ...]:
+    """Below every return the reward space allows, [m]; below random play where it allows anything."""
+    low = np.asarray(env.unwrapped.reward_space.low, dtype=np.float64)  # type: ignore[attr-defined]
+    # An episode may end after one step, so a positive floor counts once.
+    worst = np.minimum(low, low * horizon)
+    if not np.isfinite(worst).all():
+        episodes = (random_rewards(env_id, env, seed) for seed in range(_NUM_RANDOM_EPISODES))
+        returns = np.array([sum(islice(episode, horizon)) for episode in episodes])
+        spread = np.ptp(returns, axis=0)
+        measured = returns.min(axis=0) - np.where(spread > 0, 0.1 * spread, 1.0)
+        worst = np.where(np.isfinite(worst), worst, measured)
+    return tuple(worst.tolist())
+
+
+def random_rewards(env_id: str, env: gymnasium.Env, seed: int) -> Iterator[NDArray]:
+    """The rewards [m] of an episode of random actions, one by one."""
+    env.action_space.seed(seed)
+    with faults_named(f"{env_id}: the environment failed under random actions, seed {seed}"):
+        env.reset(seed=seed)
+        done = False
+        while not done:
+            _, paid, terminated, truncated, _ = env.step(env.action_space.sample())
+            done = bool(terminated or truncated)
+            yield np.asarray(paid, dtype=np.float64)

@@ -1,0 +1,141 @@
+"""The six problems, many environments at a time: MuJoCo steps the batch on its own threads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import mujoco
+import numpy as np
+from mujoco.batch import Batch, SimulationError
+from numpy.typing import NDArray
+
+from ucb_moppo.envs.base import Step, check_count, check_reference_point
+from ucb_moppo.envs.problems import (
+    Motion,
+    MujocoProblem,
+    describe_problem,
+    draw_initial_state,
+    load_model,
+    observe,
+)
+from ucb_moppo.errors import ConfigError, EnvironmentFault
+
+_NO_STAGE = mujoco.mjtStage.mjSTAGE_NONE.value
+
+
+class NativeBatch:
+    """``num_envs`` environments of a MuJoCo problem, agreeing to the bit with Gymnasium's own stepping.
+
+    The result does not depend on ``num_threads`` (0: one per CPU this process may use). Observations and
+    rewards are float64, in fresh arrays.
+    """
+
+    def __init__(
+        self,
+        problem: MujocoProblem,
+        num_envs: int,
+        num_threads: int = 0,
+        horizon: int | None = None,
+        reference_point: Sequence[float] | None = None,
+    ) -> None:
+        check_count("num_envs", num_envs)
+        if horizon is not None:
+            check_count("horizon", horizon)
+        point = check_reference_point(reference_point, len(problem.objectives))
+        model = load_model(problem)
+        self.problem = problem
+        self.spec = describe_problem(problem, model, horizon, point)
+        self.num_envs = num_envs
+        self._batch = Batch(model, num_envs, num_threads or count_cpus())
+        self._qpos, self._qvel = self._batch.bind("qpos"), self._batch.bind("qvel")
+        self._ctrl = self._batch.bind("ctrl")
+        self._low, self._high = model.actuator_ctrlrange.T.copy()
+        self._duration = float(model.opt.timestep * problem.frame_skip)
+        start = mujoco.MjData(model)
+        self._init_qpos, self._init_qvel = start.qpos.copy(), start.qvel.copy()
+        self._ids = np.arange(num_envs)
+        self._elapsed = np.zeros(num_envs, dtype=np.int64)
+
+    def reset(self, ids: NDArray, seeds: Sequence[int]) -> NDArray:
+        """Start new episodes in environments ``ids`` [n]; observations [n, observation_size]."""
+        ids = np.asarray(ids, dtype=np.int32)
+        self._run(self._batch.reset, ids=ids, stage=_NO_STAGE)
+        for env, seed in zip(ids, seeds, strict=True):
+            rng = np.random.default_rng(int(seed))
+            state = draw_initial_state(self.problem, self._init_qpos, self._init_qvel, rng)
+            self._qpos[env], self._qvel[env] = state
+        # A full forward pass, as Gymnasium's set_state does: it also fills the solver's warm start, without
+        # which the first step would differ in its last bits.
+        self._run(self._batch.forward, ids=ids)
+        self._elapsed[ids] = 0
+        return observe(self.problem, self._qpos[ids], self._qvel[ids])
+
+    def step(self, action: NDArray, ids: NDArray | None = None) -> Step:
+        """Step environments ``ids`` [n] (all by default) with actions [n, a], which are clipped."""
+        rows: slice | NDArray = slice(None) if ids is None else np.asarray(ids, dtype=np.int32)
+        applied = self._applied(action, rows)
+        before = self._qpos[rows].copy()
+        self._ctrl[rows] = applied
+        self._run(self._batch.step, ids=None if ids is None else rows, nstep=self.problem.frame_skip)
+        self._elapsed[rows] += 1
+        # Contiguous copies: arithmetic on views of MuJoCo's long state rows costs several times as much.
+        qpos, qvel = self._qpos[rows].copy(), self._qvel[rows].copy()
+        reward = self.problem.reward(Motion(before, qpos, applied, self._duration, self._init_qpos))
+        healthy = self.problem.healthy
+        terminated = np.zeros(len(qpos), dtype=bool) if healthy is None else ~healthy(qpos, qvel)
+        truncated = (self._elapsed[rows] >= self.spec.horizon) & ~terminated
+        return Step(observe(self.problem, qpos, qvel), reward, terminated, truncated)
+
+    def _applied(self, action: NDArray, rows: slice | NDArray) -> NDArray:
+        """Actions [n, a] as the actuators take them, refused unless there is a finite row per environment."""
+        ids = self._ids[rows]
+        if np.shape(action) != (len(ids), self.spec.action.size):
+            raise ConfigError(
+                f"{self.spec.name}: actions of shape {np.shape(action)} for {len(ids)} environments; "
+                f"pass a row per environment, shape {(len(ids), self.spec.action.size)}"
+            )
+        applied = np.clip(action, self._low, self._high)
+        if not np.isfinite(applied).all():
+            # MuJoCo would zero the controls, print a warning and go on: the fault would show much later.
+            row = int(np.flatnonzero(~np.isfinite(applied).all(axis=1))[0])
+            raise EnvironmentFault(
+                f"{self.spec.name}: environment {ids[row]} was given action {applied[row].tolist()} after "
+                f"{self._elapsed[ids[row]]} steps; check the actor's parameters and the learning rate"
+            )
+        return applied
+
+    def get_state(self) -> dict[str, NDArray]:
+        """``physics`` [B, s]: MuJoCo's whole integration state with its warm start; ``elapsed`` [B] steps."""
+        return {"physics": self._batch.state.copy(), "elapsed": self._elapsed.copy()}
+
+    def set_state(self, state: Mapping[str, NDArray]) -> None:
+        """Continue from what ``get_state`` returned, in this batch or in another of the same problem."""
+        physics, elapsed = np.asarray(state["physics"]), np.asarray(state["elapsed"])
+        if physics.shape != self._batch.state.shape or elapsed.shape != self._elapsed.shape:
+            raise ConfigError(
+                f"{self.spec.name}: a state of shape {physics.shape} does not fit a batch of shape "
+                f"{self._batch.state.shape}; make the batch with the problem and num_envs it was saved from"
+            )
+        self._batch.state[:] = physics
+        self._elapsed[:] = elapsed
+
+    def close(self) -> None:
+        """Nothing to release: the batch's threads end with the object."""
+
+    def _run(self, call: Callable[..., None], **arguments: Any) -> None:
+        """Call the batch; a simulation that MuJoCo gives up on is named."""
+        try:
+            call(**arguments)
+        except SimulationError as fault:
+            env = int(fault.ids[0])
+            raise EnvironmentFault(
+                f"{self.spec.name}: MuJoCo failed in environment {env} after {self._elapsed[env]} steps: "
+                f"{self._batch.error(env)}"
+            ) from fault
+
+
+def count_cpus() -> int:
+    """CPUs this process may use, which a container or a job scheduler may have restricted."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

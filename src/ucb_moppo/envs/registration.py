@@ -1,0 +1,36 @@
+"""Gymnasium ids for the six problems: ``ucb_moppo/Hopper-v2`` and so on.
+
+Importing this module registers them, so code that only imports Gymnasium can write
+``gymnasium.make("ucb_moppo.envs.registration:ucb_moppo/Hopper-v2")``. Registering is cheap: MuJoCo is
+imported by the first environment that is made.
+"""
+
+from __future__ import annotations
+
+import gymnasium
+
+from ucb_moppo.envs.problems import PROBLEMS
+
+NAMESPACE = "ucb_moppo"
+
+
+def gymnasium_id(name: str) -> str:
+    """The Gymnasium id of one of the six."""
+    return f"{NAMESPACE}/{name}"
+
+
+def register_problems() -> None:
+    """Register the six with Gymnasium; calling it again changes nothing."""
+    for problem in PROBLEMS.values():
+        if gymnasium_id(problem.name) in gymnasium.registry:
+            continue
+        gymnasium.register(
+            id=gymnasium_id(problem.name),
+            entry_point="ucb_moppo.envs.single:MujocoProblemEnv",
+            max_episode_steps=problem.horizon,
+            disable_env_checker=True,  # Gymnasium's checker takes a vector reward for a mistake
+            kwargs={"problem": problem.name},
+        )
+
+
+register_problems()

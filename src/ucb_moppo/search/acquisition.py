@@ -1,0 +1,146 @@
+"""Acquisition: how good would the front be with one more objective vector? Assumes maximisation throughout.
+
+Optimistic values are formed from predictions; a score values a front with each candidate joined to it. Where
+predictions come from, and which candidates are then taken, is not known here.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import moocore
+import numpy as np
+from numpy.typing import NDArray
+
+from ucb_moppo.errors import ConfigError
+from ucb_moppo.pareto import hypervolume, pareto_front
+
+FloatArray = NDArray[np.float64]
+
+
+def ucb_beta(stage: int) -> float:
+    """β_t = sqrt(log(2t) / t), t = ``stage`` since the warm-up, from 1.
+
+    Explores the uncertain early, trusts the mean later (the paper, "UCB acquisition function maximisation").
+    """
+    if stage < 1:
+        raise ConfigError(f"stage is {stage}: stages are counted from 1 at the end of the warm-up")
+    return math.sqrt(math.log(2 * stage) / stage)
+
+
+def zero_beta(stage: int) -> float:
+    """β = 0 at every ``stage``: Mean-MOPPO trusts the mean and ignores the uncertainty."""
+    return 0.0
+
+
+def optimistic_values(values: FloatArray, mean: FloatArray, std: FloatArray, beta: float) -> FloatArray:
+    """V + f + β·σ, all [n, m]: the upper confidence bound of next stage's objective vectors."""
+    optimistic: FloatArray = values + mean + beta * std
+    return optimistic
+
+
+class Score(Protocol):
+    """Value of a front with each candidate joined to it, one at a time; higher is better."""
+
+    def __call__(self, front: FloatArray, candidates: FloatArray) -> FloatArray:
+        """Score ``candidates`` [n, m] against ``front`` [f, m] (need not be Pareto-optimal) -> [n].
+
+        A candidate that is not finite scores −inf.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class HypervolumeScore:
+    """HV(Pareto(L ∪ {v})) above ``reference_point`` (m numbers): the paper's acquisition (Algorithm 3)."""
+
+    reference_point: tuple[float, ...]
+
+    def __call__(self, front: FloatArray, candidates: FloatArray) -> FloatArray:
+        """Score ``candidates`` [n, m] against ``front`` [f, m] -> [n]."""
+        reference = np.asarray(self.reference_point, float)
+        front, candidates = pareto_front(np.asarray(front, float)), np.asarray(candidates, float)
+        front = front[(front > reference).all(axis=1)]
+        scores = np.full(len(candidates), -np.inf)
+        finite = np.isfinite(candidates).all(axis=1)
+        base = hypervolume(front, reference)
+        scores[finite] = base + hypervolume_gains(front, candidates[finite], reference)
+        return scores
+
+
+@dataclass(frozen=True, eq=False)
+class ExpectedUtilityScore:
+    """Mean over ``weights`` [n_w, m] of max_p w·V_p with the candidate among the p."""
+
+    weights: FloatArray
+
+    def __call__(self, front: FloatArray, candidates: FloatArray) -> FloatArray:
+        """Score ``candidates`` [n, m] against ``front`` [f, m] -> [n]."""
+        front, candidates = np.asarray(front, float), np.asarray(candidates, float)
+        front = front[np.isfinite(front).all(axis=1)]
+        scores = np.full(len(candidates), -np.inf)
+        finite = np.isfinite(candidates).all(axis=1)
+        best = (front @ self.weights.T).max(axis=0, initial=-np.inf)
+        scores[finite] = np.maximum(candidates[finite] @ self.weights.T, best).mean(axis=1)
+        return scores
+
+
+def hypervolume_gains(front: FloatArray, candidates: FloatArray, reference: FloatArray) -> FloatArray:
+    """What each of ``candidates`` [n, m] alone adds to the hypervolume of a Pareto ``front`` [f, m] -> [n].
+
+    ``front`` must lie strictly above ``reference`` [m]. Candidates that cannot add anything (dominated by or
+    equal to a member, or not above the reference point) get exactly 0, so that their ties are exact.
+    """
+    gains = np.zeros(len(candidates))
+    useful = np.flatnonzero(~_covered(front, candidates) & (candidates > reference).all(axis=1))
+    if len(useful) == 0:
+        return gains
+    # A candidate only sees what lies inside its box, and all boxes lie below one corner. Candidates of a
+    # sub-space are close together, so that cut down to the corner few points of the front remain.
+    front = pareto_front(np.minimum(front, candidates[useful].max(axis=0)))
+    if len(reference) == 2:
+        gains[useful] = _gains_in_two_dimensions(front, candidates[useful], reference)
+    else:
+        gains[useful] = [_gain(front, candidates[i], reference) for i in useful]
+    return gains
+
+
+def _covered(front: FloatArray, candidates: FloatArray) -> NDArray[np.bool_]:
+    """Which of ``candidates`` [n, m] are dominated by or equal to a member of ``front`` [f, m] -> [n]."""
+    # One [n, f] comparison per objective: reducing over an axis of 2 to 4 costs several times as much.
+    by_member = np.ones((len(candidates), len(front)), dtype=bool)
+    for members, values in zip(front.T, candidates.T, strict=True):
+        by_member &= members >= values[:, None]
+    return np.any(by_member, axis=1)
+
+
+def _gain(front: FloatArray, candidate: FloatArray, reference: FloatArray) -> float:
+    """The box between ``reference`` and ``candidate`` [m], less the part of it that ``front`` [f, m] covers.
+
+    Cut down to the box, the front keeps few points that matter, so this is cheaper than a joint hypervolume.
+    All of them are finite and above the reference, so moocore can be called without the checks of
+    `hypervolume`, which would take longer than the computation.
+    """
+    box = float(np.prod(candidate - reference))
+    if len(front) == 0:
+        return box
+    covered = float(moocore.hypervolume(np.minimum(front, candidate), ref=reference, maximise=True))
+    return max(box - covered, 0.0)
+
+
+def _gains_in_two_dimensions(front: FloatArray, candidates: FloatArray, reference: FloatArray) -> FloatArray:
+    """Gains [n] of ``candidates`` [n, 2]: the area of each above the staircase of ``front`` [f, 2].
+
+    With the front sorted by its first objective x, the staircase over (x_{i−1}, x_i] is as high as point i,
+    and beyond the last point as high as the reference; every term is an area ≥ 0, so nothing cancels.
+    """
+    stairs = front[np.argsort(front[:, 0])]
+    left = np.concatenate([reference[:1], stairs[:, 0]])
+    right = np.concatenate([stairs[:, 0], [np.inf]])
+    height = np.concatenate([stairs[:, 1], reference[1:]])
+    width = np.maximum(np.minimum(candidates[:, :1], right) - left, 0.0)
+    above = np.maximum(candidates[:, 1:] - height, 0.0)
+    areas: FloatArray = (width * above).sum(axis=1)
+    return areas

@@ -1,0 +1,296 @@
+"""The adapter against environments whose every number is known."""
+
+import re
+
+import numpy as np
+import pytest
+
+from ucb_moppo.envs import list_mo_gymnasium_ids, make_batch, make_spec
+from ucb_moppo.envs.adapter import GymBatch
+from ucb_moppo.envs.base import ActionSpec
+from ucb_moppo.errors import ConfigError, EnvironmentFault
+
+
+def probe(name: str, num_envs: int = 2, **kwargs) -> GymBatch:
+    batch = GymBatch(f"probe_envs:probe/{name}-v0", num_envs, **kwargs)
+    return batch
+
+
+def started(name: str, num_envs: int = 2, **kwargs) -> GymBatch:
+    batch = probe(name, num_envs, **kwargs)
+    batch.reset(np.arange(num_envs), range(num_envs))
+    return batch
+
+
+# --- stepping and resetting --------------------------------------------------------------------------------
+
+
+def test_no_action_is_ignored_after_an_episode():
+    """Counter pays (1, action). A vector environment that autoresets would pay (0, 0) on the step after."""
+    batch = started("Counter")
+    for time in range(1, 13):
+        step = batch.step(np.array([1, 2]))
+        np.testing.assert_array_equal(step.reward, [[1.0, 1.0], [1.0, 2.0]])
+        done = step.terminated | step.truncated
+        assert done.all() == (time % 5 == 0)
+        if done.any():
+            batch.reset(np.flatnonzero(done), [time, time + 1])
+
+
+def test_the_final_observation_is_the_one_that_ended_the_episode():
+    batch = started("Counter")
+    for _ in range(5):
+        step = batch.step(np.array([0, 0]))
+    assert step.terminated.all()
+    assert step.observation[:, 0].tolist() == [5, 5]
+    assert batch.reset(np.array([1]), [7])[0, 0] == 0
+    assert step.observation[:, 0].tolist() == [5, 5], "a reset must not write into what a step returned"
+
+
+def test_only_the_named_environments_step_and_reset():
+    batch = started("Counter", 3)
+    before = batch.reset(np.arange(3), [0, 1, 2])
+    step = batch.step(np.array([2, 1]), ids=np.array([2, 0]))
+    np.testing.assert_array_equal(step.reward, [[1, 2], [1, 1]])
+    np.testing.assert_array_equal(step.observation, [[1, before[2, 1]], [1, before[0, 1]]])
+    batch.reset(np.array([2]), [2])
+    everyone = batch.step(np.array([0, 0, 0]))
+    assert everyone.observation[:, 0].tolist() == [2, 1, 1]
+
+
+def test_the_problem_terminates_and_the_horizon_truncates():
+    ended = started("Counter", 1, horizon=5)
+    cut = started("Endless", 1, horizon=5)
+    own = started("SelfCutting", 1, horizon=5)
+    flags = [[], [], []]
+    for _ in range(5):
+        for kept, batch in zip(flags, (ended, cut, own), strict=True):
+            step = batch.step(np.array([0]))
+            kept.append((bool(step.terminated[0]), bool(step.truncated[0])))
+    going = (False, False)
+    # Terminating on the last step of the horizon is a termination, not both.
+    assert flags[0] == [going] * 4 + [(True, False)]
+    assert flags[1] == [going] * 4 + [(False, True)]
+    assert flags[2] == [going, going, (False, True), going, going]
+
+
+@pytest.mark.parametrize(("horizon", "expected"), [(None, 4), (2, 2), (7, 7)])
+def test_a_given_horizon_replaces_the_registered_time_limit(horizon, expected):
+    batch = started("Limited", 1, horizon=horizon)
+    assert batch.spec.horizon == expected
+    truncated = [bool(batch.step(np.array([0])).truncated[0]) for _ in range(expected)]
+    assert truncated == [False] * (expected - 1) + [True]
+
+
+def test_the_horizon_is_a_thousand_where_none_is_registered():
+    assert probe("Endless").spec.horizon == 1000
+
+
+def test_a_reset_is_a_function_of_its_seed():
+    one, other = probe("Counter", 3), probe("Counter", 3)
+    first = one.reset(np.arange(3), [4, 5, 4])
+    np.testing.assert_array_equal(first, other.reset(np.arange(3), [4, 5, 4]))
+    np.testing.assert_array_equal(first[0], first[2])
+    assert first[0, 1] != first[1, 1]
+
+
+# --- observations and actions ------------------------------------------------------------------------------
+
+
+def test_discrete_observations_become_one_hot():
+    batch = probe("Number", 1)
+    assert (batch.spec.observation_size, batch.spec.discrete_observation) == (4, True)
+    np.testing.assert_array_equal(batch.reset(np.array([0]), [0]), [[1, 0, 0, 0]])
+    step = batch.step(np.array([1]))
+    np.testing.assert_array_equal(step.observation, [[0, 1, 0, 0]])
+    # Its two actions are called 5 and 6.
+    np.testing.assert_array_equal(step.reward, [[1, 6]])
+
+
+def test_pictures_are_flattened():
+    batch = started("Picture", 1)
+    step = batch.step(np.array([0]))
+    np.testing.assert_array_equal(step.observation, np.ones((1, 6)))
+    assert step.observation.dtype == np.float64
+
+
+def test_box_actions_are_stretched_to_the_bounds_and_clipped_there():
+    """[-1, 1] -> [-2, 2] × [0, 10]: 0.5 -> 1 and 7.5; beyond the end stays at the end."""
+    batch = started("Echo")
+    step = batch.step(np.array([[0.5, 0.5], [-3.0, 1.5]], dtype=np.float32))
+    np.testing.assert_array_equal(step.reward, [[1.0, 7.5], [-2.0, 10.0]])
+
+
+@pytest.mark.filterwarnings("error")
+def test_unbounded_actions_pass_through_and_half_bounds_clip():
+    batch = started("HalfBounded")
+    step = batch.step(np.array([[30.0, 40.0], [-30.0, -40.0]]))
+    np.testing.assert_array_equal(step.reward, [[30.0, 40.0], [-30.0, 0.0]])
+
+
+@pytest.mark.filterwarnings("error")
+def test_bounds_of_each_kind_side_by_side():
+    spec = ActionSpec(discrete=False, size=3, low=(-np.inf, 0.0, -4.0), high=(np.inf, np.inf, 0.0))
+    np.testing.assert_array_equal(spec.to_environment(np.array([5.0, -5.0, 0.5])), [5.0, 0.0, -1.0])
+
+
+def test_actions_of_another_shape_are_refused():
+    with pytest.raises(ConfigError, match=re.escape("shape (3,) for 2 environments")):
+        started("Counter").step(np.array([0, 0, 0]))
+    with pytest.raises(ConfigError, match=re.escape("shape (2, 2)")):
+        started("Echo").step(np.zeros((2, 3)))
+
+
+# --- what is refused ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("Scalar", "has no reward_space: it pays a single reward"),
+        ("SecretScalar", "declares 2 objectives but a step paid 1.0"),
+        ("Disagreeing", "declares 3 objectives but a step paid"),
+        ("ManyButtons", r"actions of MultiDiscrete\(\[2 2\]\) are not supported; wrap"),
+        ("Talker", r"observations of Text.* cannot be flattened into a vector; wrap"),
+    ],
+)
+def test_an_environment_that_cannot_be_trained_on_is_refused(name, message):
+    with pytest.raises(ConfigError, match=message):
+        probe(name)
+
+
+@pytest.mark.parametrize(
+    ("problem", "message"),
+    [
+        ("hoper-v2", "did you mean Hopper-v2"),
+        ("deep-sea-tresure-v0", "did you mean deep-sea-treasure-v0"),
+        ("no_such_module:some-v0", "No module named 'no_such_module'"),
+        ("probe_envs:probe/Missing-v0", "unknown problem 'probe_envs:probe/Missing-v0'"),
+    ],
+)
+def test_an_unknown_problem_is_refused_with_the_nearest_names(problem, message):
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        make_batch(problem, 1)
+
+
+@pytest.mark.parametrize("arguments", [{"num_envs": 0}, {"num_envs": 1, "horizon": 0}])
+def test_counts_below_one_are_refused(arguments):
+    with pytest.raises(ConfigError, match="is 0; it must be at least 1"):
+        probe("Counter", **arguments)
+
+
+def test_an_exception_of_the_environment_is_reported_with_its_place():
+    batch = started("Raising")
+    batch.step(np.array([0]), ids=np.array([1]))
+    batch.step(np.array([0]), ids=np.array([1]))
+    with pytest.raises(
+        EnvironmentFault, match=r"probe/Raising-v0: environment 1 failed after 2 steps: Run.*burnt"
+    ):
+        batch.step(np.array([0, 0]))
+
+
+def test_a_reward_that_is_not_a_number_is_reported():
+    batch = started("NotANumber", 1)
+    batch.step(np.array([0]))
+    batch.step(np.array([0]))
+    with pytest.raises(EnvironmentFault, match=r"environment 0 paid .*nan.* at step 3"):
+        batch.step(np.array([0]))
+
+
+def test_stepping_before_a_reset_is_reported():
+    with pytest.raises(EnvironmentFault, match="environment 0 failed after 0 steps: ResetNeeded"):
+        probe("Counter").step(np.array([0, 0]))
+
+
+# --- saving and continuing ---------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_new_batch_continues_from_a_saved_state_to_the_bit():
+    batch = started("Walk", 3, horizon=10)
+    for action in ([0, 1, 2], [2, 2, 0]):
+        batch.step(np.array(action))
+    batch.reset(np.array([1]), [9])
+    batch.step(np.array([1, 2]), ids=np.array([0, 2]))
+    other = probe("Walk", 3, horizon=10)
+    other.set_state(batch.get_state())
+    for _ in range(8):
+        one, two = batch.step(np.array([0, 1, 2])), other.step(np.array([0, 1, 2]))
+        for expected, actual in zip(one, two, strict=True):
+            np.testing.assert_array_equal(expected, actual)
+    assert one.truncated.tolist() == [True, False, True]
+
+
+def test_box_actions_are_replayed_to_the_bit():
+    batch = started("Echo", 2)
+    batch.step(np.array([[0.1, 0.2], [0.3, 0.7]], dtype=np.float32))
+    other = probe("Echo", 2)
+    other.set_state(batch.get_state())
+    state, again = batch.get_state(), other.get_state()
+    assert state.keys() == again.keys()
+    for name in state:
+        np.testing.assert_array_equal(state[name], again[name])
+
+
+def test_a_batch_not_yet_started_can_be_saved():
+    other = probe("Counter")
+    other.set_state(probe("Counter").get_state())
+    with pytest.raises(EnvironmentFault, match="ResetNeeded"):
+        other.step(np.array([0, 0]))
+
+
+def test_an_environment_that_its_seed_does_not_determine_is_pointed_out():
+    batch = started("Forgetful", 1)
+    batch.step(np.array([0]))
+    with pytest.warns(UserWarning, match="did not come back to where it was saved"):
+        probe("Forgetful", 1).set_state(batch.get_state())
+
+
+def test_a_state_of_another_size_is_refused():
+    with pytest.raises(ConfigError, match="make the batch with num_envs=2"):
+        probe("Counter", 3).set_state(started("Counter", 2).get_state())
+
+
+# --- reference points and specs ----------------------------------------------------------------------------
+
+
+def test_reference_point_given_published_declared_or_measured():
+    assert make_spec("deep-sea-treasure-v0", reference_point=[1, 2]).reference_point == (1.0, 2.0)
+    assert make_spec("deep-sea-treasure-v0").reference_point == (0.0, -50.0)
+    # No published one: the reward space's floor (-1, -1, 0) over 200 steps.
+    assert make_spec("mo-mountaincar-3d-v0").reference_point == (-200.0, -200.0, 0.0)
+    assert probe("Counter").spec.reference_point == (0.0, 0.0)
+
+
+def test_a_measured_reference_point_lies_a_tenth_of_the_spread_below_random_play():
+    """Echo pays its actions over 5 steps and declares no bounds, so the point comes from 5 random episodes."""
+    batch = probe("Echo", 1)
+    returns = []
+    space = batch._envs[0].action_space
+    for seed in range(5):
+        space.seed(seed)
+        returns.append(np.sum([space.sample() for _ in range(5)], axis=0))
+    low, high = np.min(returns, axis=0), np.max(returns, axis=0)
+    np.testing.assert_allclose(batch.spec.reference_point, low - 0.1 * (high - low), rtol=1e-12)
+
+
+def test_a_reference_point_of_the_wrong_length_is_refused():
+    with pytest.raises(ConfigError, match="needs 2 finite numbers"):
+        probe("Counter", reference_point=[0.0, 0.0, 0.0])
+
+
+def test_deep_sea_treasure_end_to_end():
+    """Down from the start is the nearest treasure: 0.7 (the convex map's first) at the price of one step."""
+    batch = make_batch("deep-sea-treasure-v0", 2)
+    assert batch.spec.objectives == ("treasure", "time")
+    assert (batch.spec.action.discrete, batch.spec.action.size, batch.spec.horizon) == (True, 4, 100)
+    batch.reset(np.arange(2), [0, 0])
+    step = batch.step(np.array([1, 3]))  # down, right
+    np.testing.assert_allclose(step.reward, [[0.7, -1.0], [0.0, -1.0]], rtol=1e-6)
+    assert step.terminated.tolist() == [True, False]
+
+
+def test_the_ids_listed_are_mo_gymnasiums_own():
+    ids = list_mo_gymnasium_ids()
+    assert {"deep-sea-treasure-v0", "minecart-v0", "mo-hopper-v5"} <= set(ids)
+    assert not {"CartPole-v1", "Hopper-v4"} & set(ids)

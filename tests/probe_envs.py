@@ -1,0 +1,179 @@
+"""Tiny environments with vector rewards whose values are known in closed form: "probe_envs:probe/Counter-v0".
+
+All objectives are maximised. Every one counts the steps of its episode in ``self.time``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space, Text
+from numpy.typing import NDArray
+
+PLANE = Box(-np.inf, np.inf, (2,), np.float64)
+
+
+class Counter(gymnasium.Env):
+    """Observes [time, a number drawn at reset]; pays (1, action); terminates at step ``ends_at``.
+
+    The second objective of a return is the sum of the actions, so an ignored action shows.
+    """
+
+    observation_space: Space = PLANE
+    action_space: Space = Discrete(3)
+    reward_space: Space = Box(0.0, 2.0, (2,), np.float64)
+
+    def __init__(self, ends_at: int | None = 5, cuts_at: int | None = None) -> None:
+        self.ends_at, self.cuts_at = ends_at, cuts_at
+        self.time, self.start = 0, 0.0
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[Any, dict]:
+        super().reset(seed=seed)
+        self.time, self.start = 0, float(self.np_random.uniform())
+        return self.look(), {}
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict]:
+        self.time += 1
+        reward = self.pay(action)
+        return self.look(), reward, self.time == self.ends_at, self.time == self.cuts_at, {}
+
+    def look(self) -> Any:
+        return np.array([self.time, self.start])
+
+    def pay(self, action: Any) -> Any:
+        return np.array([1.0, float(action)])
+
+
+class Number(Counter):
+    """Observes its time as one of 10, 11, 12, 13 (Discrete that does not start at 0); so are its actions."""
+
+    observation_space = Discrete(4, start=10)
+    action_space = Discrete(2, start=5)
+
+    def look(self) -> Any:
+        return np.int64(10 + self.time % 4)
+
+
+class Picture(Counter):
+    """Observes a 2 × 3 picture of small integers."""
+
+    observation_space = Box(0, 255, (2, 3), np.uint8)
+
+    def look(self) -> Any:
+        return np.full((2, 3), self.time, dtype=np.uint8)
+
+
+class Echo(Counter):
+    """Pays the action it was given, from [-2, 2] × [0, 10]."""
+
+    action_space = Box(np.array([-2.0, 0.0]), np.array([2.0, 10.0]), dtype=np.float64)
+    reward_space = PLANE
+
+    def pay(self, action: Any) -> Any:
+        return np.array(action)
+
+
+class HalfBounded(Echo):
+    """Pays the action it was given: the first component unbounded, the second at least 0."""
+
+    action_space = Box(np.array([-np.inf, 0.0]), np.array([np.inf, np.inf]), dtype=np.float64)
+
+
+class Walk(Counter):
+    """A random walk moved by noise from the environment's own generator, so its seed tells all."""
+
+    reward_space = PLANE
+
+    def pay(self, action: Any) -> Any:
+        self.start += float(self.np_random.normal()) + float(action)
+        return np.array([self.start, -self.start])
+
+
+class Forgetful(Walk):
+    """A random walk moved by noise that no seed controls."""
+
+    def pay(self, action: Any) -> Any:
+        self.start += np.random.default_rng().normal()
+        return np.array([self.start, -self.start])
+
+
+class Scalar(Counter):
+    """Pays one number and declares no reward space."""
+
+    reward_space = None  # type: ignore[assignment]
+
+    def pay(self, action: Any) -> Any:
+        return 1.0
+
+
+class SecretScalar(Counter):
+    """Declares two objectives and pays one number."""
+
+    def pay(self, action: Any) -> Any:
+        return 1.0
+
+
+class Disagreeing(Counter):
+    """Declares three objectives and pays two."""
+
+    reward_space = Box(0.0, 1.0, (3,), np.float64)
+
+
+class Raising(Counter):
+    """Fails at its third step."""
+
+    def pay(self, action: Any) -> NDArray:
+        if self.time == 3:
+            raise RuntimeError("the motor burnt out")
+        return np.array([1.0, float(action)])
+
+
+class NotANumber(Counter):
+    """Pays NaN at its third step."""
+
+    def pay(self, action: Any) -> NDArray:
+        return np.array([1.0, np.nan if self.time == 3 else float(action)])
+
+
+class ManyButtons(Counter):
+    """Takes actions of a kind that is not supported."""
+
+    action_space = MultiDiscrete([2, 2])
+
+    def pay(self, action: Any) -> NDArray:
+        return np.array([1.0, 1.0])
+
+
+class Talker(Counter):
+    """Observes text, which is not a vector."""
+
+    observation_space = Text(10)
+
+    def look(self) -> Any:
+        return "hello"
+
+
+def register(name: str, entry_point: type[gymnasium.Env], steps: int | None = None, **kwargs: Any) -> None:
+    """Register ``probe/<name>`` with a time limit of ``steps``."""
+    gymnasium.register(f"probe/{name}", entry_point=entry_point, max_episode_steps=steps, kwargs=kwargs)
+
+
+register("Counter-v0", Counter)
+register("Limited-v0", Counter, steps=4, ends_at=None)
+register("Endless-v0", Counter, ends_at=None)
+register("SelfCutting-v0", Counter, ends_at=None, cuts_at=3)
+register("Number-v0", Number)
+register("Picture-v0", Picture)
+register("Echo-v0", Echo)
+register("HalfBounded-v0", HalfBounded)
+register("Walk-v0", Walk, ends_at=None)
+register("Forgetful-v0", Forgetful, ends_at=None)
+register("Scalar-v0", Scalar)
+register("SecretScalar-v0", SecretScalar)
+register("Disagreeing-v0", Disagreeing)
+register("Raising-v0", Raising)
+register("NotANumber-v0", NotANumber)
+register("ManyButtons-v0", ManyButtons)
+register("Talker-v0", Talker)
