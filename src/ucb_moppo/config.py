@@ -20,6 +20,8 @@ from ucb_moppo.weights import default_num_candidates, default_num_policies
 
 MethodName = Literal["ucb", "mean", "random", "fixed"]
 PresetName = Literal["tuned", "paper", "quick"]
+SelectionName = Literal["sequential", "top_n"]
+ValueSource = Literal["probes", "simulate"]
 
 
 def hint(default: str) -> Any:
@@ -104,9 +106,9 @@ class SearchConfig:
     """Q, iterations on the pivots alone."""
     resample_iterations: Annotated[int | None, hint("every stage")] = None
     """RF, iterations after which method `random` draws again."""
-    selection: Literal["sequential", "top_n"] = "sequential"
+    selection: SelectionName = "sequential"
     """Pick one weight at a time, each seeing those before it, or score once and take the best N."""
-    candidate_values: Literal["probes", "simulate"] = "probes"
+    candidate_values: ValueSource = "probes"
     """Where candidates' values come from: interpolated between probes, or simulating every candidate."""
     probes: int = 10
     """P, weights evaluated in each sub-space at every stage; they also make the front."""
@@ -118,12 +120,16 @@ class SearchConfig:
     """Share of the L1 norm in that penalty."""
 
     def __post_init__(self) -> None:
-        for name in ("policies", "candidates", "active", "replicas", "stage_iterations", "probes", "ensemble"):
+        for name in ("policies", "candidates", "active", "replicas", "stage_iterations", "probes"):
             value = getattr(self, name)
             _require(value is None or value >= 1, f"{name} is {value}; it must be at least 1")
+        _require(self.ensemble >= 2, f"ensemble is {self.ensemble}; the uncertainty needs at least 2 members")
         for name in ("warmup", "resample_iterations"):
             value = getattr(self, name)
             _require(value is None or value >= 0, f"{name} is {value}; it must not be negative")
+        for name, kind in (("selection", SelectionName), ("candidate_values", ValueSource)):
+            value, known = getattr(self, name), get_args(kind)
+            _require(value in known, f"unknown {name} {value!r}; {nearest_names(value, known)}")
         if self.candidates is not None:
             _require(
                 self.active <= self.candidates,

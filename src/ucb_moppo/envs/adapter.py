@@ -189,6 +189,8 @@ class GymBatch:
 
     def _step_one(self, env: int, action: NDArray) -> tuple[NDArray, bool, bool]:
         """Reward [m], terminated, truncated by the environment itself."""
+        if self._elapsed[env] == _NOT_STARTED:
+            raise EnvironmentFault(f"{self.name}: environment {env} was stepped before its first reset")
         with self._faults_named(env):
             taken = self._own_action(action)
             observation, paid, terminated, truncated, _ = self._envs[env].step(taken)
@@ -236,7 +238,7 @@ class GymBatch:
 
     @contextmanager
     def _faults_named(self, env: int) -> Iterator[None]:
-        with faults_named(f"{self.name}: environment {env} failed after {max(self._elapsed[env], 0)} steps"):
+        with faults_named(f"{self.name}: environment {env} failed after {self._elapsed[env]} steps"):
             yield
 
 

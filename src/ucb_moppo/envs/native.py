@@ -61,14 +61,15 @@ class NativeBatch:
     def reset(self, ids: NDArray, seeds: Sequence[int]) -> NDArray:
         """Start new episodes in environments ``ids`` [n]; observations [n, observation_size]."""
         ids = np.asarray(ids, dtype=np.int32)
-        self._run(self._batch.reset, ids=ids, stage=_NO_STAGE)
+        ordered = np.sort(ids)  # what MuJoCo asks for; rows keep the caller's order
+        self._run(self._batch.reset, ids=ordered, stage=_NO_STAGE)
         for env, seed in zip(ids, seeds, strict=True):
             rng = np.random.default_rng(int(seed))
             state = draw_initial_state(self.problem, self._init_qpos, self._init_qvel, rng)
             self._qpos[env], self._qvel[env] = state
         # A full forward pass, as Gymnasium's set_state does: it also fills the solver's warm start, without
         # which the first step would differ in its last bits.
-        self._run(self._batch.forward, ids=ids)
+        self._run(self._batch.forward, ids=ordered)
         self._elapsed[ids] = 0
         return observe(self.problem, self._qpos[ids], self._qvel[ids])
 
@@ -78,7 +79,7 @@ class NativeBatch:
         applied = self._applied(action, rows)
         before = self._qpos[rows].copy()
         self._ctrl[rows] = applied
-        self._run(self._batch.step, ids=None if ids is None else rows, nstep=self.problem.frame_skip)
+        self._run(self._batch.step, ids=None if ids is None else np.sort(ids), nstep=self.problem.frame_skip)
         self._elapsed[rows] += 1
         # Contiguous copies: arithmetic on views of MuJoCo's long state rows costs several times as much.
         qpos, qvel = self._qpos[rows].copy(), self._qvel[rows].copy()

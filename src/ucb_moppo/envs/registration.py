@@ -7,6 +7,8 @@ imported by the first environment that is made.
 
 from __future__ import annotations
 
+import warnings
+
 import gymnasium
 
 from ucb_moppo.envs.problems import PROBLEMS
@@ -21,6 +23,8 @@ def gymnasium_id(name: str) -> str:
 
 def register_problems() -> None:
     """Register the six with Gymnasium; calling it again changes nothing."""
+    # Gymnasium takes Hopper-v3 for a newer Hopper-v2. They are two problems, with three objectives and two.
+    warnings.filterwarnings("ignore", message=f".*{gymnasium_id('Hopper-v2')} is out of date.*")
     for problem in PROBLEMS.values():
         if gymnasium_id(problem.name) in gymnasium.registry:
             continue

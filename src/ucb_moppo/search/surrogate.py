@@ -7,7 +7,6 @@ them (optimism, hypervolume, choice) is not known here.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -16,8 +15,9 @@ from numpy.typing import NDArray
 from scipy.interpolate import RBFInterpolator
 from scipy.spatial.distance import cdist
 from sklearn import config_context
+from sklearn.ensemble import BaggingRegressor
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import enet_path
+from sklearn.linear_model import ElasticNet
 
 from ucb_moppo.errors import ConfigError
 
@@ -113,55 +113,25 @@ class BaggedElasticNet:
         weights, changes = _finite_rows(np.asarray(weights, float), np.asarray(changes, float))
         if len(changes) < MIN_ROWS or _is_constant(changes):
             return UninformedSurrogate(_wide_std(changes, prior_std))
-        rows = np.random.default_rng(seed).integers(len(changes), size=(self.num_members, len(changes)))
-        return fit_linear_ensemble(weights, changes, rows, self.alpha, self.l1_ratio)
+        input_mean, input_scale = weights.mean(axis=0), _safe_scale(weights)
+        target_mean, target_scale = changes.mean(), _safe_scale(changes)
+        # A sub-space is only about 0.1 wide: without standardised weights the penalty would leave no slope.
+        members = self._fit_members(
+            (weights - input_mean) / input_scale, (changes - target_mean) / target_scale, seed
+        )
+        # The scaling is undone where it was applied, so that the ensemble speaks raw units.
+        slopes = np.stack([member.coef_ for member in members]) * (target_scale / input_scale)
+        intercepts = np.array([member.intercept_ for member in members]) * target_scale + target_mean
+        return LinearEnsemble(slopes, intercepts - slopes @ input_mean)
 
-
-def fit_linear_ensemble(
-    weights: FloatArray,
-    changes: FloatArray,
-    samples: Iterable[NDArray[np.intp]],
-    alpha: float,
-    l1_ratio: float,
-) -> LinearEnsemble:
-    """One elastic net per bootstrap sample (row numbers) of ``weights`` [n, m] and ``changes`` [n].
-
-    A sub-space is only about 0.1 wide: without standardised weights the penalty would shrink every slope to
-    0. The scaling is undone here, where it was applied, so the ensemble speaks raw units.
-    """
-    input_mean, input_scale = weights.mean(axis=0), _safe_scale(weights)
-    target_mean, target_scale = changes.mean(), _safe_scale(changes)
-    inputs = (weights - input_mean) / input_scale
-    targets = (changes - target_mean) / target_scale
-    with warnings.catch_warnings(), config_context(assume_finite=True, skip_parameter_validation=True):
-        # A sample can repeat so few rows that the solver stops at its sweep limit; its last sweep is as good.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        members = [fit_elastic_net(inputs[rows], targets[rows], alpha, l1_ratio) for rows in samples]
-    slopes = np.stack([slope for slope, _ in members]) * (target_scale / input_scale)
-    intercepts = np.array([intercept for _, intercept in members]) * target_scale + target_mean
-    return LinearEnsemble(slopes, intercepts - slopes @ input_mean)
-
-
-def fit_elastic_net(
-    inputs: FloatArray, targets: FloatArray, alpha: float, l1_ratio: float
-) -> tuple[FloatArray, float]:
-    """Slopes [m] and intercept of one elastic net on ``inputs`` [n, m] and ``targets`` [n].
-
-    The same model as scikit-learn's ElasticNet, through its solver alone: validation and cloning, repeated
-    B times for every policy and objective, would cost several times the fit itself.
-    """
-    input_mean, target_mean = inputs.mean(axis=0), targets.mean()
-    _, path, _ = enet_path(
-        np.asfortranarray(inputs - input_mean),
-        targets - target_mean,
-        l1_ratio=l1_ratio,
-        alphas=[alpha],
-        precompute=False,
-        check_input=False,
-        max_iter=MAX_SWEEPS,
-    )
-    slopes = path[:, 0]
-    return slopes, float(target_mean - slopes @ input_mean)
+    def _fit_members(self, inputs: FloatArray, targets: FloatArray, seed: int) -> list[ElasticNet]:
+        """B elastic nets, each on a bootstrap sample of ``inputs`` [n, m] and ``targets`` [n]."""
+        member = ElasticNet(alpha=self.alpha, l1_ratio=self.l1_ratio, max_iter=MAX_SWEEPS)
+        bagging = BaggingRegressor(member, n_estimators=self.num_members, random_state=seed)
+        with warnings.catch_warnings(), config_context(assume_finite=True, skip_parameter_validation=True):
+            # A sample can repeat so few rows that the solver stops at its sweep limit; its last sweep is as good.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return bagging.fit(inputs, targets).estimators_
 
 
 def surrogate_data(probe_weights: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray]:
