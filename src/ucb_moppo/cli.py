@@ -90,12 +90,13 @@ class Problems:
     """Print the list as JSON."""
 
 
-def parse(
-    command: type[Command], argv: Sequence[str], usage: str, default: Command | None = None
-) -> Command:
+def parse(command: type[Command], argv: Sequence[str], usage: str, default: Command | None = None) -> Command:
     """The options of one command; prints help and ends the program where they cannot be read."""
     markers = (tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone)
-    return tyro.cli(command, args=argv, prog=f"ucb-moppo {usage}", default=default, config=markers)
+    prog = f"ucb-moppo {usage}"
+    if default is None:
+        return tyro.cli(command, args=argv, prog=prog, config=markers)
+    return tyro.cli(command, args=argv, prog=prog, config=markers, default=default)
 
 
 def train(argv: Sequence[str]) -> None:
@@ -116,7 +117,9 @@ def parse_train(argv: Sequence[str]) -> Train:
     if not set(argv) & set(HELP):
         first = parse(Train, argv, "train PROBLEM", first)
         if not first.settings.problem and first.config is None:
-            raise ConfigError("name a problem to train on, e.g. `ucb-moppo train Hopper-v2`; `ucb-moppo problems` lists them")
+            raise ConfigError(
+                "name a problem to train on, e.g. `ucb-moppo train Hopper-v2`; `ucb-moppo problems` lists them"
+            )
     given, _ = option_parser().parse_known_args([a for a in argv if a not in HELP])
     settings = starting_config(first.settings.problem or given.problem or "", given.preset, given.config)
     return parse(Train, argv, "train PROBLEM", Train(settings=settings))

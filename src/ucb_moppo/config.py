@@ -165,17 +165,13 @@ class Config:
 
     def __post_init__(self) -> None:
         known = get_args(MethodName)
-        _require(
-            self.method in known, f"unknown method {self.method!r}; {nearest_names(self.method, known)}"
-        )
+        _require(self.method in known, f"unknown method {self.method!r}; {nearest_names(self.method, known)}")
         for name in ("steps", "episodes"):
             value = getattr(self, name)
             _require(value >= 1, f"{name} is {value}; it must be at least 1")
         _require(self.seed >= 0, f"seed is {self.seed}; it must not be negative")
         _require(self.threads >= 0, f"threads is {self.threads}; it must not be negative")
-        _require(
-            self.horizon is None or self.horizon >= 1, f"horizon is {self.horizon}; it must be at least 1"
-        )
+        _require(self.horizon is None or self.horizon >= 1, f"horizon is {self.horizon}; it must be at least 1")
         _require(
             self.ppo.samples % self.search.active == 0,
             f"samples ({self.ppo.samples}) must be a multiple of active ({self.search.active}), "
@@ -203,7 +199,7 @@ class Config:
 
 SECTIONS = {"ppo": PPOConfig, "search": SearchConfig}
 
-QUICK = {"steps": 500_000}
+QUICK = {"steps": 1_000_000, "policies": 5}
 TUNED: dict[str, dict[str, Any]] = {
     "Swimmer-v2": {"gamma": 0.999},
     "Ant-v2": {"log_std": -1.0},
