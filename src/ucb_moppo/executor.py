@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Protocol
 
 import numpy as np
@@ -19,9 +19,7 @@ class Executor(Protocol):
     part_iterations: int
     """Iterations to train at a time. Between two parts the whole state can be saved and the run can stop."""
 
-    def train(
-        self, weights: NDArray, num_iterations: int, on_iteration: Callable[[], None]
-    ) -> dict[str, NDArray]:
+    def train(self, weights: NDArray, num_iterations: int) -> dict[str, NDArray]:
         """Train every policy on its weights [K, N, m]; what the updates reported, [iterations, K] each."""
         ...
 
@@ -60,10 +58,8 @@ class LocalExecutor:
     def __init__(self, config: Config) -> None:
         self.shard = Shard(config, range(config.num_policies))
 
-    def train(
-        self, weights: NDArray, num_iterations: int, on_iteration: Callable[[], None]
-    ) -> dict[str, NDArray]:
-        return self.shard.train(np.asarray(weights), num_iterations, on_iteration)
+    def train(self, weights: NDArray, num_iterations: int) -> dict[str, NDArray]:
+        return self.shard.train(np.asarray(weights), num_iterations)
 
     def evaluate(self, weights: NDArray, episodes: int) -> Evaluation:
         return self.shard.evaluate(weights, episodes)

@@ -26,6 +26,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -126,20 +127,18 @@ def _first_format(run: Path) -> Manifest:
 
 def read_file(run: Path, name: str) -> bytes:
     """A file of a run as its manifest knows it; of a growing file, the part that is whole."""
-    path = run / name
-    for attempt in range(3):
-        known = read_manifest(run).files.get(name)
+    known = read_manifest(run).files.get(name)
+    while True:
         data = read_bytes(run, name, LIMITS[name])
         if known is None:
             return data
-        for digest in known:
-            part = data[: digest.bytes] if name in GROWING else data
+        parts = [data[: digest.bytes] if name in GROWING else data for digest in known]
+        for part, digest in zip(parts, known, strict=True):
             if make_digest(part) == digest:
                 return part
-        if attempt < 2 and read_manifest(run).files.get(name) != known:
-            continue  # the run went on between the two readings
-        break
-    return verified(part, known[0], path)
+        before, known = known, read_manifest(run).files.get(name)
+        if before == known:  # else the run has gone on in between
+            return verified(parts[0], before[0], run / name)
 
 
 class Run:
@@ -291,25 +290,20 @@ def check_directory(path: Path) -> None:
 class RunWriter:
     """Writes one run, file by file; a reader at any time sees whole files. The caller holds the run's lock.
 
-    ``lengths`` continues a run: its growing files are cut back to what they were at the checkpoint.
+    Growing files are cut back to ``lengths``, which they had at the checkpoint that the run continues from.
     """
 
     def __init__(
         self,
-        path: str | Path,
+        path: Path,
         config: Mapping[str, Any],
         spec: EnvSpec,
-        lengths: Mapping[str, Digest] | None = None,
+        lengths: Mapping[str, Digest] = MappingProxyType({}),
     ) -> None:
-        self.path = Path(path)
+        self.path = path
         self._growing = {name: (0, hashlib.sha256()) for name in GROWING}
-        self._known: dict[str, list[Digest]] = {}
-        if lengths is None:
-            with writing(self.path):
-                self.path.mkdir(parents=True, exist_ok=True)
-        else:
-            self._known = self._files_on_disk()
-        self._cut_back(lengths or {})
+        self._known = self._files_on_disk()
+        self._cut_back(lengths)
         problem = {"format": FORMAT, "spec": spec_to_json(spec)}
         self._replace({PROBLEM: dump_json(problem), CONFIG: dump_json(config)})
 
@@ -401,7 +395,8 @@ def front_table(weights: NDArray, returns: NDArray) -> bytes:
     on_front = nondominated(returns.reshape(-1, returns.shape[-1]))
     rows = zip(_front_rows(weights, returns), on_front, strict=True)
     header = [*_front_header(weights.shape[-1]), "on_front"]
-    return _table([header, *([*row, "true" if on else "false"] for row, on in rows])
+    marked = [[*row, "true" if on else "false"] for row, on in rows]
+    return _table([header, *marked])
 
 
 def _table(rows: Iterable[Iterable[Any]]) -> bytes:

@@ -126,17 +126,12 @@ class Shard:
         env = self._make_env(num_envs=len(self.policy_ids) * active)
         return Collector(env, self.policy_ids, active, self.config.seed)
 
-    def train(
-        self, weights: NDArray, num_iterations: int, on_iteration: Callable[[], None]
-    ) -> dict[str, NDArray]:
+    def train(self, weights: NDArray, num_iterations: int) -> dict[str, NDArray]:
         """``num_iterations`` iterations on weights [K, N, m]; what the updates reported, [iterations, K] each.
 
         A policy that diverges reports NaN.
         """
-        reports = []
-        for _ in range(num_iterations):
-            reports.append(self._train_iteration(weights))
-            on_iteration()
+        reports = [self._train_iteration(weights) for _ in range(num_iterations)]
         return {name: np.stack([report[name] for report in reports]) for name in reports[0]}
 
     def _train_iteration(self, weights: NDArray) -> dict[str, NDArray]:
@@ -144,10 +139,10 @@ class Shard:
         noise = np.asarray(self._noise(self.state.key))
         rollout = self._collector.collect(make_actors(self.state), weights, noise)
         middle = perf_counter()
-        self.state, report = self._update(self.state, rollout, weights.astype(np.float32))
-        self._contain(~np.asarray(finite_policies(report)), "loss")
+        self.state, reported = self._update(self.state, rollout, weights.astype(np.float32))
+        self._contain(~np.asarray(finite_policies(reported)), "loss")
         self._contain(~np.asarray(finite_policies(self.state)), "parameters")
-        report = {name: np.where(self.set_aside, np.nan, values) for name, values in report.items()}
+        report = {name: np.where(self.set_aside, np.nan, values) for name, values in reported.items()}
         self.clock["acting_and_physics"] += middle - start
         self.clock["updating"] += perf_counter() - middle
         return report
@@ -236,7 +231,9 @@ class Shard:
         for name, own in (_named("policy", self.state) | _named("good", self._good)).items():
             found = state[name]
             if (found.shape, found.dtype) != (own.shape, own.dtype):
-                raise RunFormatError(f"the saved {name} is {found.dtype} {found.shape}, not {own.dtype} {own.shape}")
+                raise RunFormatError(
+                    f"the saved {name} is {found.dtype} {found.shape}, not {own.dtype} {own.shape}"
+                )
         self.state, self._good = _unnamed("policy", self.state, state), _unnamed("good", self._good, state)
         self.divergences = [Divergence(p, i, CAUSES[cause]) for p, i, cause in state["divergences"].tolist()]
         prefix = "collector."

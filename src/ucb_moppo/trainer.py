@@ -175,7 +175,7 @@ class Trainer:
 
     def _train_part(self, weights: NDArray, num_iterations: int) -> None:
         """Iterations up to the next point at which the state is whole."""
-        self._reports.append(self.executor.train(weights, num_iterations, lambda: None))
+        self._reports.append(self.executor.train(weights, num_iterations))
         self.iteration += num_iterations
         self.on_iteration(self.iteration)
 
