@@ -174,8 +174,8 @@ class Config:
             value = getattr(self, name)
             _require(value >= 1, f"{name} is {value}; it must be at least 1")
         _require(
-            self.checkpoint_seconds >= 0,
-            f"checkpoint_seconds is {self.checkpoint_seconds}; it must not be negative",
+            0 <= self.checkpoint_seconds < math.inf,
+            f"checkpoint_seconds is {self.checkpoint_seconds}; it must be a number from 0",
         )
         _require(self.seed >= 0, f"seed is {self.seed}; it must not be negative")
         _require(self.threads >= 0, f"threads is {self.threads}; it must not be negative")
