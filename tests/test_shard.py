@@ -67,13 +67,13 @@ def test_same_seed_same_bits(shard: Shard, after_three: dict[str, np.ndarray]) -
 def test_other_seed_other_everything(after_three: dict[str, np.ndarray]) -> None:
     """Every kernel, the noise (through the states of the environments) and the keys differ."""
     other = train(Shard(config(seed=1), range(2)), 3)
-    for name, array in after_three.items():
+    for name, array in without_good(after_three).items():
         if "kernel" in name or "physics" in name or ".key" in name:
             assert not np.array_equal(other[name], array), name
 
 
 def test_policies_differ_from_each_other(after_three: dict[str, np.ndarray]) -> None:
-    for name, array in after_three.items():
+    for name, array in without_good(after_three).items():
         if "kernel" in name or ".key" in name:
             assert not np.array_equal(array[0], array[1]), name
 

@@ -298,7 +298,7 @@ def test_records() -> None:
     executor = NotingExecutor()
     trainer = Trainer(make_config(episodes=2), SPEC, executor, ticks.append)
     records = list(trainer.run())
-    assert ticks == list(range(1, 13))
+    assert ticks == [4, 8, 12]  # this executor trains whole stages at a time
     assert [record.stage for record in records] == [0, 1, 2, 3]
     assert [record.iteration for record in records] == [0, 4, 8, 12]
     assert [record.training_steps for record in records] == [0, 480, 960, 1440]  # 4 · 3 · 40 each
