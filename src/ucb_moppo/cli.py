@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeVar
 
 import tyro
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from ucb_moppo.config import Config, PPOConfig, SearchConfig, default_config, from_json, hint
 from ucb_moppo.errors import ConfigError, UcbMoppoError, UcbMoppoWarning
@@ -238,7 +238,9 @@ def problems(argv: Sequence[str]) -> None:
     if choice.json:
         print(json.dumps({"problems": [spec_to_json(s) for s in specs], "mo_gymnasium": others}, indent=2))
         return
-    table = Table("problem", "objectives", "observation", "action", "horizon", "reference point")
+    table = Table(
+        Column("problem", no_wrap=True), "objectives", "observation", "action", "horizon", "reference point"
+    )
     for spec in specs:
         kind = "choices" if spec.action.discrete else "numbers"
         table.add_row(
