@@ -199,7 +199,7 @@ def test_bad_config_files_are_refused(
 
 
 def contents(path: Path) -> dict[str, bytes]:
-    return {entry.name: entry.read_bytes() for entry in path.iterdir()}
+    return {str(entry): entry.read_bytes() for entry in path.rglob("*") if entry.is_file()}
 
 
 def test_a_directory_that_holds_a_run_stays_as_it_is(
@@ -220,7 +220,7 @@ def test_a_file_is_no_directory(tmp_path: Path) -> None:
     file.write_text("mine")
     with pytest.raises(ConfigError, match=r"notes\.txt is a file; --out names a directory"):
         train_trade(file)
-    assert contents(tmp_path) == {"notes.txt": b"mine"}
+    assert contents(tmp_path) == {str(file): b"mine"}
 
 
 # --- preferences -------------------------------------------------------------------------------------------

@@ -92,7 +92,7 @@ def test_default_directory_is_new_every_time(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for _ in range(2):
-        cli.main(trade_arguments("--steps", "80", "--quiet"))
+        cli.main(trade_arguments("--quiet"))
     stem = "probe_envs-probe-Trade-v0-ucb-seed0"
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == [stem, f"{stem}-2"]
 
