@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import hashlib
 import json
 import os
@@ -93,14 +94,17 @@ class Run:
         lines = (self.path / METRICS).read_text(encoding="utf-8").splitlines()
         return [json.loads(line) for line in lines]
 
+    def rows(self) -> list[dict[str, str]]:
+        """The rows of ``front.csv`` as they stand."""
+        return _read_rows(self.path / FRONT)
+
     def evaluated(self) -> Front:
         """All evaluated pairs, on the front or not."""
-        return front_from_rows(_read_rows(self.path / FRONT))
+        return front_from_rows(self.rows())
 
     def front(self) -> Front:
         """The non-dominated pairs: weights, returns and policy index."""
-        rows = _read_rows(self.path / FRONT)
-        return front_from_rows([row for row in rows if row["on_front"] == "true"])
+        return front_from_rows([row for row in self.rows() if row["on_front"] == "true"])
 
     def policy(self, preference: ArrayLike, conditioning: str = "preference") -> Policy:
         """The policy whose evaluated utility is best for ``preference``, conditioned on it.
@@ -112,14 +116,20 @@ class Run:
             raise ConfigError(f"conditioning is {conditioning!r}; choose 'preference' or 'evaluated'")
         everything = self.evaluated()
         weight = check_weights(preference, everything.weights.shape[1])
-        utility = np.where(np.isfinite(everything.returns).all(1), everything.returns @ weight, -np.inf)
-        best = int(np.argmax(utility))
-        index = int(everything.policy[best])
+        policy = self.evaluated_policy(best_row(everything, weight))
+        return policy if conditioning == "evaluated" else dataclasses.replace(policy, weight=weight)
+
+    def evaluated_policy(self, row: int) -> Policy:
+        """The policy of one row of ``evaluated()``, conditioned on that row's weight."""
+        everything = self.evaluated()
+        if not 0 <= row < len(everything.policy):
+            raise ConfigError(f"row {row} is not one of the {len(everything.policy)} evaluated pairs")
+        index = int(everything.policy[row])
         return Policy(
             spec=self.spec,
             index=index,
-            weight=weight if conditioning == "preference" else everything.weights[best],
-            expected_returns=everything.returns[best],
+            weight=everything.weights[row],
+            expected_returns=everything.returns[row],
             tensors={n: a[index] for n, a in self.tensors().items() if n.startswith("actor.") or n in STATISTICS},
         )
 
@@ -133,6 +143,12 @@ class Run:
                 raise RunFormatError(f"{path} does not match its manifest (SHA-256 {found}); it is damaged")
             self._tensors = read_tensors(path)[1]
         return self._tensors
+
+
+def best_row(evaluated: Front, preference: NDArray) -> int:
+    """The evaluated pair with the highest utility for a preference [m]; failed evaluations never win."""
+    finite = np.isfinite(evaluated.returns).all(1)
+    return int(np.argmax(np.where(finite, evaluated.returns @ preference, -np.inf)))
 
 
 def load(path: str | Path) -> Run | Policy:

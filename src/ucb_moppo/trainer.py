@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
@@ -19,6 +20,8 @@ from ucb_moppo.search.methods import Method, SearchContext, Selection, make_meth
 from ucb_moppo.search.surrogate import BaggedElasticNet
 from ucb_moppo.seeding import SELECTION
 from ucb_moppo.weights import Decomposition, even_weights, make_decomposition
+
+SPENT = {"selecting": 0.0, "training": 0.0, "evaluating": 0.0}
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,8 @@ class StageRecord:
     """[K, N, m] the weights the stage trained on (the last draw of method `random`)."""
     diagnostics: dict[str, Any] = field(default_factory=dict)
     learning: dict[str, float] = field(default_factory=dict)
+    stage_seconds: dict[str, float] = field(default_factory=dict)
+    """Where this stage's time went: selecting weights, training, evaluating."""
 
 
 def measure(returns: NDArray, config: Config) -> dict[str, float]:
@@ -116,6 +121,7 @@ class Trainer:
         self.history: list[NDArray] = []
         self.iteration = self.evaluation_steps = 0
         self.seconds = 0.0
+        self._spent = SPENT.copy()
 
     @property
     def evaluated_weights(self) -> NDArray:
@@ -143,8 +149,10 @@ class Trainer:
     def _train(self, stage: Stage) -> tuple[Selection, dict[str, float]]:
         """All iterations of a stage, on weights chosen at its beginning (and again wherever they are redrawn)."""
         for start, length in self._draws(stage):
-            selection = self._select(stage, start)
-            learning = self.executor.train(selection.weights, length, self._count_iteration)
+            with self._timed("selecting"):
+                selection = self._select(stage, start)
+            with self._timed("training"):
+                learning = self.executor.train(selection.weights, length, self._count_iteration)
         return selection, learning
 
     def _draws(self, stage: Stage) -> list[tuple[int, int]]:
@@ -187,7 +195,9 @@ class Trainer:
         self, index: int, selection: Selection | None, learning: dict[str, float], start: float
     ) -> StageRecord:
         """Evaluate every policy on its weights, extend the history and say what was found."""
-        evaluation = self.executor.evaluate(self.evaluated_weights, self.config.episodes)
+        with self._timed("evaluating"):
+            evaluation = self.executor.evaluate(self.evaluated_weights, self.config.episodes)
+        spent, self._spent = self._spent, SPENT.copy()
         self.history.append(evaluation.returns)
         self.evaluation_steps += evaluation.steps
         self.seconds += perf_counter() - start
@@ -203,7 +213,14 @@ class Trainer:
             selected=None if selection is None else selection.weights,
             diagnostics={} if selection is None else self._with_error(selection.diagnostics),
             learning=learning,
+            stage_seconds={name: round(seconds, 3) for name, seconds in spent.items()},
         )
+
+    @contextmanager
+    def _timed(self, what: str) -> Iterator[None]:
+        start = perf_counter()
+        yield
+        self._spent[what] += perf_counter() - start
 
     def _with_error(self, diagnostics: dict[str, Any]) -> dict[str, Any]:
         """Add what the surrogate's prediction came to: mean absolute error per objective, against no change."""
