@@ -8,6 +8,8 @@
     policies.json         manifest of the former: problem, size, SHA-256
     summary.json          what was found and what it cost
     front.png             a picture of the front
+    interpolation.csv     the interpolation study, if `ucb-moppo interpolate` made it
+    videos/               episodes the viewer rendered
 """
 
 from __future__ import annotations
@@ -132,6 +134,10 @@ class Run:
             expected_returns=everything.returns[row],
             tensors={n: a[index] for n, a in self.tensors().items() if n.startswith("actor.") or n in STATISTICS},
         )
+
+    def digest(self) -> str:
+        """SHA-256 of the policies as the manifest has it: changes when they learn."""
+        return str(self._json(MANIFEST).get("sha256", ""))
 
     def tensors(self) -> dict[str, NDArray]:
         """Parameters and statistics of all policies, with a leading axis over policies."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -66,14 +66,17 @@ def spent_seconds(run: RunData) -> dict[str, float]:
     return total | ({"other": rest} if rest > 0.005 * sum(total.values()) else {})
 
 
-def _stacked_bar(axes: Axes, row: float, parts: Mapping[str, float], describe) -> None:  # type: ignore[no-untyped-def]
+def _stacked_bar(
+    axes: Axes, row: float, parts: Mapping[str, float], describe: Callable[[float], str]
+) -> None:
     whole, left = sum(parts.values()) or 1.0, 0.0
     for name, value in parts.items():
         share = value / whole
         axes.barh(row, share, left=left, height=0.55, color=PARTS[name])
         if share > 0.12:
             text = f"{share:.0%}\n{describe(value)}"
-            axes.text(left + share / 2, row, text, ha="center", va="center", color="white", fontsize=8)
+            ink = "black" if name == "evaluating" else "white"
+            axes.text(left + share / 2, row, text, ha="center", va="center", color=ink, fontsize=8)
         left += share
 
 

@@ -14,7 +14,6 @@ from ucb_moppo.errors import ConfigError, RunFormatError
 from ucb_moppo.run import replace_file
 
 FILE = "interpolation.csv"
-PAPER_COUNTS = (10, 20, 30, 40, 50, 100, 150, 200, 250, 300, 350, 400, 450, 500)
 COLUMNS = (
     "weights_per_policy",
     "hypervolume",

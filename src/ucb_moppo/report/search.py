@@ -57,7 +57,7 @@ def _draw_counts(axes: Axes, image: NDArray, stages: list[int]) -> None:
     shades = matplotlib_shades(int(image.max()))
     extent = (0, image.shape[1], -0.5, len(stages) - 0.5)
     axes.imshow(image, aspect="auto", origin="lower", cmap=shades, extent=extent, interpolation="nearest", vmin=0)
-    ticks = np.unique(np.linspace(0, len(stages) - 1, min(10, len(stages))).round().astype(int))
+    ticks = range(0, len(stages), -(-len(stages) // 10))
     axes.set_yticks(ticks, [str(stages[i]) for i in ticks])
     axes.set_ylabel("stage")
     axes.grid(False)
