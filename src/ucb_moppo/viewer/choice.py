@@ -68,7 +68,9 @@ def _amount(here: float, there: float) -> str:
     change = there - here
     if change == 0:
         return "the same"
-    word = "more" if change > 0 else "less"
+    # Returns below zero count a cost (time, fuel): "more" of them could mean either.
+    words = ("better", "worse") if here < 0 else ("more", "less")
+    word = words[0] if change > 0 else words[1]
     # A share of next to nothing says nothing.
     if abs(here) < 1e-9 or abs(change / here) > 10:
         return f"{abs(change):.4g} {word}"
