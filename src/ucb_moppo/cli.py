@@ -94,7 +94,7 @@ class Show:
 class Report:
     """Write one self-contained HTML page about one run or several, with its figures and tables as files."""
 
-    runs: tyro.conf.Positional[tuple[Path, ...]]
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN [RUN ...]", help_behavior_hint="")] = ()
     """Directories of the runs."""
     out: Path = Path("report")
     """Directory of the report."""

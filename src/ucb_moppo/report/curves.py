@@ -25,7 +25,9 @@ def indicators_picture(run: RunData) -> Picture:
         axes.set_title(label)
         steps_axis(axes)
     title = f"Quality of the front over training, {run.problem}, method {run.method}"
-    caption = "Hypervolume and expected utility: more is better. Sparsity: for comparison with older papers only."
+    caption = (
+        "Hypervolume and expected utility: more is better. Sparsity: for comparison with older papers only."
+    )
     return finish(figure, f"indicators-{run.name}", title, caption, [run])
 
 
@@ -53,7 +55,9 @@ def costs_picture(run: RunData) -> Picture:
     caption = "Where environment steps and time went."
     if not seconds:
         caption += " This run did not record how its time was spent."
-    return finish(figure, f"costs-{run.name}", f"What {run.problem} cost, method {run.method}", caption, [run])
+    return finish(
+        figure, f"costs-{run.name}", f"What {run.problem} cost, method {run.method}", caption, [run]
+    )
 
 
 def spent_seconds(run: RunData) -> dict[str, float]:
@@ -61,7 +65,9 @@ def spent_seconds(run: RunData) -> dict[str, float]:
     parts = [line.get("stage_seconds") for line in run.metrics]
     if not all(parts):
         return {}
-    total = {name: sum(float(part.get(name, 0)) for part in parts if part) for name in PARTS if name != "other"}
+    total = {
+        name: sum(float(part.get(name, 0)) for part in parts if part) for name in PARTS if name != "other"
+    }
     rest = float(run.metrics[-1]["seconds"]) - sum(total.values())
     return total | ({"other": rest} if rest > 0.005 * sum(total.values()) else {})
 
@@ -92,7 +98,9 @@ def bands_picture(section: Section) -> Picture:
             colour = group_colour(group.runs[0].method if len(group.label) < 8 else "", index)
             band = make_band([(run.steps, run.series(name)) for run in group.runs])
             axes.plot(band.steps, band.mean, color=colour, label=f"{group.label} ({len(group.runs)} seeds)")
-            axes.fill_between(band.steps, band.mean - band.std, band.mean + band.std, color=colour, alpha=0.18, lw=0)
+            axes.fill_between(
+                band.steps, band.mean - band.std, band.mean + band.std, color=colour, alpha=0.18, lw=0
+            )
         axes.set_title(CURVES[name])
         steps_axis(axes)
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right upper")
@@ -111,12 +119,16 @@ def interpolation_picture(runs: Sequence[tuple[RunData, Mapping[str, NDArray]]])
     for index, (run, study) in enumerate(runs):
         for axes, name in zip(panels, ("hypervolume", "sparsity"), strict=True):
             colour = PALETTE[index % len(PALETTE)]
-            axes.plot(study["weights_per_policy"], study[name], "o-", markersize=4, color=colour, label=run.name)
+            axes.plot(
+                study["weights_per_policy"], study[name], "o-", markersize=4, color=colour, label=run.name
+            )
             axes.set(title=CURVES[name], xlabel="weights per policy", xlim=(0, None))
     if len(runs) > 1:
         figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right upper")
     title = f"Interpolating between weights, {runs[0][0].problem}"
-    caption = "Each policy evaluated on more and more evenly spaced weights of its sub-space, without training."
+    caption = (
+        "Each policy evaluated on more and more evenly spaced weights of its sub-space, without training."
+    )
     shown = [run for run, _ in runs]
     name = f"interpolation-{slug(runs[0][0].problem if len(runs) > 1 else runs[0][0].name)}"
     return finish(figure, name, title, caption, shown)

@@ -95,7 +95,9 @@ def load_data(path: str | Path) -> RunData:
     length = min(len(metrics), len(history))
     if not length:
         raise RunFormatError(f"{run.path} has no evaluation yet; look again after its first stage")
-    return RunData(run, run.path.resolve().name, summary, metrics[:length], evaluated, on_front, history[:length])
+    return RunData(
+        run, run.path.resolve().name, summary, metrics[:length], evaluated, on_front, history[:length]
+    )
 
 
 def load_all(paths: Sequence[str | Path]) -> list[RunData]:
@@ -114,7 +116,9 @@ def _check_summary(run: Run) -> dict[str, Any]:
     wanted = ("problem", "method", "seed", "objectives", "reference_point", "training_steps", *INDICATORS)
     missing = [name for name in wanted if not isinstance(summary, Mapping) or name not in summary]
     if missing:
-        raise RunFormatError(f"{run.path / 'summary.json'} lacks {', '.join(missing)}; it is not a whole summary")
+        raise RunFormatError(
+            f"{run.path / 'summary.json'} lacks {', '.join(missing)}; it is not a whole summary"
+        )
     return dict(summary)
 
 
@@ -250,8 +254,22 @@ def describe_runs(runs: list[RunData]) -> str:
     if len(runs) == 1:
         state = "" if runs[0].summary.get("finished") else " so far"
         return f"run {runs[0].name} · seed {runs[0].seed} · {counted} training steps{state}"
-    names = ", ".join(run.name for run in runs) if len(runs) <= 4 else f"{len(runs)} runs of {runs[0].problem}"
-    seeds = ", ".join(map(str, sorted({run.seed for run in runs})))
     unfinished = sum(not run.summary.get("finished") for run in runs)
     state = f" · {unfinished} still training" if unfinished else ""
+    if len(runs) > 4:
+        return f"{_list_seeds(runs)} · {counted} training steps{state}"
+    names, seeds = (
+        ", ".join(run.name for run in runs),
+        ", ".join(map(str, sorted({run.seed for run in runs}))),
+    )
     return f"runs {names} · seeds {seeds} · {counted} training steps{state}"
+
+
+def _list_seeds(runs: list[RunData]) -> str:
+    """Many runs in one line: Swimmer-v2 ucb seeds 0, 1, mean seeds 0, 1."""
+    found: dict[str, list[str]] = {}
+    for run in runs:
+        found.setdefault(f"{run.problem} {run.method}", []).append(str(run.seed))
+    return f"{len(runs)} runs: " + "; ".join(
+        f"{name} seeds {', '.join(seeds)}" for name, seeds in found.items()
+    )

@@ -43,7 +43,13 @@ def _front_of_two(run: RunData) -> tuple[Figure, str]:
     axes = figure.subplots()
     _scatter_dominated(axes, run, 0, 1)
     marks = axes.scatter(
-        *run.front.T, c=run.evaluated.weights[run.on_front, 0], vmin=0, vmax=1, s=34, label="on the front", zorder=3
+        *run.front.T,
+        c=run.evaluated.weights[run.on_front, 0],
+        vmin=0,
+        vmax=1,
+        s=34,
+        label="on the front",
+        zorder=3,
     )
     axes.set(xlabel=run.objectives[0], ylabel=run.objectives[1])
     figure.colorbar(marks, ax=axes, label=f"weight of {run.objectives[0]}")
@@ -118,7 +124,12 @@ def growth_picture(run: RunData) -> Picture:
         axes.axis("off")
     panels[-1].plot(run.steps, run.series("hypervolume"), color=PALETTE[0])
     panels[-1].plot(
-        run.steps[chosen], run.series("hypervolume")[chosen], "o", color=PALETTE[0], markersize=4, label="panels"
+        run.steps[chosen],
+        run.series("hypervolume")[chosen],
+        "o",
+        color=PALETTE[0],
+        markersize=4,
+        label="panels",
     )
     panels[-1].set(title="hypervolume", ylim=(0, None))
     panels[-1].legend()

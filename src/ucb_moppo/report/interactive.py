@@ -5,12 +5,12 @@ from __future__ import annotations
 import importlib.util
 from typing import Any
 
-import numpy as np
-
 from ucb_moppo.report.data import RunData
 from ucb_moppo.report.style import weight_colours
 
-MISSING = "Plotly is not installed, so there is no rotatable plot here: pip install 'ucb-moppo[report]' adds it."
+MISSING = (
+    "Plotly is not installed, so there is no rotatable plot here: pip install 'ucb-moppo[report]' adds it."
+)
 
 
 def is_available() -> bool:
@@ -39,16 +39,18 @@ def make_rotatable(run: RunData) -> Any:
         f"policy {k}<br>weight {', '.join(f'{x:.2f}' for x in w)}"
         for k, w in zip(run.evaluated.policy[run.on_front], weights, strict=True)
     ]
+    values = "<br>".join(f"{o}: %{{{a}:,.1f}}" for o, a in zip(run.objectives, "xyz", strict=True))
     marks = go.Scatter3d(
         **dict(zip("xyz", front.T, strict=True)),
         mode="markers",
         marker={"size": 4, "color": colours},
         text=texts,
-        hovertemplate="%{text}<br>" + "<br>".join(f"{o}: %{{{a}:,.1f}}" for o, a in zip(run.objectives, "xyz", strict=True))
-        + "<extra></extra>",
+        hovertemplate=f"%{{text}}<br>{values}<extra></extra>",
     )
-    scene = {f"{a}axis": {"title": {"text": o}} for o, a in zip(run.objectives, "xyz", strict=True)}
+    scene: dict[str, Any] = {
+        f"{a}axis": {"title": {"text": o}} for o, a in zip(run.objectives, "xyz", strict=True)
+    }
+    scene |= {"aspectmode": "cube", "camera": {"eye": {"x": 1.6, "y": 1.6, "z": 1.1}}}
     figure = go.Figure(marks)
     figure.update_layout(scene=scene, height=560, margin={"l": 0, "r": 0, "t": 0, "b": 0}, uirevision=1)
-    assert np.isfinite(front).all()
     return figure

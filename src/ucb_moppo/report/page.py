@@ -52,11 +52,14 @@ def folded(summary: str, content: str) -> str:
     return f"<details><summary>{html.escape(summary)}</summary>{content}</details>"
 
 
-def make_page(title: str, lead: str, blocks: Sequence[Block], footer: str, scripts: Sequence[str] = ()) -> str:
+def make_page(
+    title: str, lead: str, blocks: Sequence[Block], footer: str, scripts: Sequence[str] = ()
+) -> str:
     """The whole page as text."""
     contents = "".join(f'<li><a href="#{b.anchor}">{html.escape(b.title)}</a></li>' for b in blocks)
     body = "".join(
-        f'<section><h2 id="{b.anchor}">{html.escape(b.title)}</h2>{"".join(b.parts)}</section>' for b in blocks
+        f'<section><h2 id="{b.anchor}">{html.escape(b.title)}</h2>{"".join(b.parts)}</section>'
+        for b in blocks
     )
     code = "".join(f"<script>{script}</script>" for script in scripts)
     return (

@@ -38,7 +38,8 @@ def estimate(values: ArrayLike) -> Estimate:
     sample = np.asarray(values, float)
     sample = sample[np.isfinite(sample)]
     if not len(sample):
-        return Estimate(*[float("nan")] * 5, 0)
+        nan = float("nan")
+        return Estimate(nan, nan, nan, nan, nan, 0)
     std = float(np.std(sample, ddof=1)) if len(sample) > 1 else float("nan")
     low, high = stratified_interval([sample])
     return Estimate(float(np.mean(sample)), std, float(interquartile_mean(sample)), low, high, len(sample))

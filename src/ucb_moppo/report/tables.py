@@ -59,12 +59,17 @@ def front_table(run: RunData) -> Table:
     order = [i for i in run.evaluated.returns[:, 0].argsort() if run.on_front[i]]
     columns = ("policy", *(f"weight of {name}" for name in run.objectives), *run.objectives)
     cells = [
-        (int(run.evaluated.policy[i]), *map(float, run.evaluated.weights[i]), *map(float, run.evaluated.returns[i]))
+        (
+            int(run.evaluated.policy[i]),
+            *map(float, run.evaluated.weights[i]),
+            *map(float, run.evaluated.returns[i]),
+        )
         for i in order
     ]
     m = len(run.objectives)
     rows = tuple(
-        (str(row[0]), *(f"{x:.3f}" for x in row[1 : 1 + m]), *(number(x) for x in row[1 + m :])) for row in cells
+        (str(row[0]), *(f"{x:.3f}" for x in row[1 : 1 + m]), *(number(x) for x in row[1 + m :]))
+        for row in cells
     )
     title = f"The front of {run.name}: {len(rows)} points"
     return Table(f"front-{run.name}", title, columns, rows, plain=(columns, tuple(cells)))
@@ -228,7 +233,13 @@ def to_markdown(table: Table) -> str:
     return f"**{table.title}**\n\n" + "\n".join(lines) + "\n" + note
 
 
-_LATEX = {"\\": r"\textbackslash{}", "±": r"$\pm$", NONE: "--", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "±": r"$\pm$",
+    NONE: "--",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+}
 _LATEX |= {sign: f"\\{sign}" for sign in "&%$#_{}"}
 
 

@@ -283,5 +283,7 @@ def follow_video(app: Dash, sources: Mapping[str, Source], renderer: Renderer) -
         progress, version = renderer.progress(path, row), data.run.digest()
         busy = progress.state in ("waiting", "rendering")
         state = f"{row}/{version}/{progress.state}/{progress.share:.2f}"
-        children = layout.video_panel(progress, data, choice_at(data, row), version) if state != shown else no_update
+        children = (
+            layout.video_panel(progress, data, choice_at(data, row), version) if state != shown else no_update
+        )
         return children, state, not busy, busy or progress.state == "done"

@@ -61,9 +61,16 @@ def make_layers(
     ]
     if other is not None:
         theirs, best = other
-        open_marker = {"size": 9, "color": OTHER, "symbol": "diamond-open", "line": {"width": 1.5, "color": OTHER}}
+        open_marker = {
+            "size": 9,
+            "color": OTHER,
+            "symbol": "diamond-open",
+            "line": {"width": 1.5, "color": OTHER},
+        }
         layers.append(_layer(f"front of {theirs.name}", theirs, theirs.on_front, open_marker))
-        layers.append(_single(f"best of {theirs.name}", [best], {"size": 15, "color": OTHER, "symbol": "diamond"}))
+        layers.append(
+            _single(f"best of {theirs.name}", [best], {"size": 15, "color": OTHER, "symbol": "diamond"})
+        )
     ring = {"size": 15, "color": NEIGHBOUR, "symbol": "circle-open", "line": {"width": 2}}
     if neighbours:
         layers.append(_single("neighbours", neighbours, ring))
@@ -125,7 +132,12 @@ def projection_figure(objectives: Sequence[str], layers: Sequence[Layer]) -> go.
 
 
 # What three-dimensional plots know of the symbols used above.
-_SYMBOLS_3D = {"star": "diamond", "diamond": "diamond", "diamond-open": "diamond-open", "circle-open": "circle-open"}
+_SYMBOLS_3D = {
+    "star": "diamond",
+    "diamond": "diamond",
+    "diamond-open": "diamond-open",
+    "circle-open": "circle-open",
+}
 
 
 def rotating_figure(objectives: Sequence[str], layers: Sequence[Layer]) -> go.Figure:
@@ -141,7 +153,10 @@ def rotating_figure(objectives: Sequence[str], layers: Sequence[Layer]) -> go.Fi
         figure.add_trace(
             go.Scatter3d(x=x, y=y, z=z, mode="markers", name=layer["name"], marker=marker, text=text)
         )
-    scene = {f"{axis}axis": {"title": {"text": name}} for axis, name in zip("xyz", objectives, strict=True)}
+    scene: dict[str, Any] = {
+        f"{axis}axis": {"title": {"text": name}} for axis, name in zip("xyz", objectives, strict=True)
+    }
+    scene |= {"aspectmode": "cube", "camera": {"eye": {"x": 1.6, "y": 1.6, "z": 1.1}}}
     return figure.update_layout(**LAYOUT, scene=scene)
 
 
@@ -205,7 +220,12 @@ def history_figure(data: RunData, index: int) -> go.Figure:
     text = [_describe(k, w) for k, w in zip(weights.policy, weights.weights, strict=True)]
     then = {"size": 8, "color": _colours(data, front)}
     layers = [
-        {"name": "newest front", "points": data.front, "text": None, "marker": {"size": 5, "color": DOMINATED}},
+        {
+            "name": "newest front",
+            "points": data.front,
+            "text": None,
+            "marker": {"size": 5, "color": DOMINATED},
+        },
         {"name": "then", "points": returns[front], "text": np.array(text)[front].tolist(), "marker": then},
     ]
     figure = projection_figure(data.objectives, layers)
@@ -229,7 +249,9 @@ def curve_figure(data: RunData, index: int) -> go.Figure:
     steps, values = data.steps, data.series("hypervolume")
     figure = go.Figure(go.Scatter(x=steps, y=values, mode="lines", name="hypervolume", line={"color": FRONT}))
     now = {"size": 12, "color": CHOSEN}
-    figure.add_trace(go.Scatter(x=[steps[index]], y=[values[index]], mode="markers", name="shown", marker=now))
+    figure.add_trace(
+        go.Scatter(x=[steps[index]], y=[values[index]], mode="markers", name="shown", marker=now)
+    )
     figure.update_xaxes(title_text="training steps")
     figure.update_yaxes(title_text="hypervolume")
     return figure.update_layout(**LAYOUT)

@@ -17,7 +17,14 @@ from ucb_moppo.viewer.jobs import Progress
 from ucb_moppo.viewer.sources import MAIN, Snapshot
 
 CLOCK_MS, VIDEO_CLOCK_MS = 2000, 500
-GRAPH = {"displaylogo": False, "responsive": True}
+GRAPH: Any = {"displaylogo": False, "responsive": True}
+SPOKEN: dict[str, Any] = {"aria-live": "polite"}
+"""For what changes by itself: screen readers say it."""
+
+
+def named(label: str) -> dict[str, Any]:
+    """A name for a part of the page, which screen readers list."""
+    return {"aria-label": label}
 
 
 def make_layout(snapshot: Snapshot, stamp: str) -> Component:
@@ -34,7 +41,11 @@ def make_layout(snapshot: Snapshot, stamp: str) -> Component:
 def page(snapshot: Snapshot) -> list[Component]:
     """Everything below the stores: the viewer, or why there is nothing to view."""
     if snapshot.data is None:
-        return [html.H1("Nothing to show yet"), alert(snapshot.problem), quiet("This page looks again by itself.")]
+        return [
+            html.H1("Nothing to show yet"),
+            alert(snapshot.problem),
+            quiet("This page looks again by itself."),
+        ]
     data = snapshot.data
     return [
         html.Header(
@@ -66,7 +77,7 @@ def left_column(data: RunData) -> Component:
             quiet("A point is a policy under one weight; the star is what your preference picks."),
         ],
         className="card",
-        **{"aria-label": "The front"},
+        **named("The front"),
     )
     return html.Div([front, history_card(data)])
 
@@ -82,25 +93,33 @@ def right_column(data: RunData) -> Component:
             html.Section(
                 [html.H2("Your preference"), *(slider(data, j, even[j]) for j in range(len(even)))],
                 className="card",
-                **{"aria-label": "Your preference"},
+                **named("Your preference"),
             ),
             html.Section(
                 [
                     html.H2("What it picks"),
-                    html.Div(id="picked", **{"aria-live": "polite"}),
-                    html.P(html.A("Download this policy", id="download", className="button light", href="#", download="")),
+                    html.Div(id="picked", **SPOKEN),
+                    html.P(
+                        html.A(
+                            "Download this policy",
+                            id="download",
+                            className="button light",
+                            href="#",
+                            download="",
+                        )
+                    ),
                 ],
                 className="card",
-                **{"aria-label": "What it picks"},
+                **named("What it picks"),
             ),
             html.Section(
                 [
                     html.H2("Watch it"),
                     html.Button("Render the video", id="video-button"),
-                    html.Div(id="video", **{"aria-live": "polite"}),
+                    html.Div(id="video", **SPOKEN),
                 ],
                 className="card",
-                **{"aria-label": "Video"},
+                **named("Video"),
             ),
         ]
     )
@@ -109,7 +128,12 @@ def right_column(data: RunData) -> Component:
 def slider(data: RunData, objective: int, share: float) -> Component:
     """One objective's share of the preference. The label holds the slider, so that it names it."""
     control = dcc.Input(
-        id={"type": "share", "index": objective}, type="range", min=0, max=1, step=0.001, value=round(share, 3)
+        id={"type": "share", "index": objective},
+        type="range",
+        min=0,
+        max=1,
+        step=0.001,
+        value=round(share, 3),
     )
     shown = html.Output(f"{share:.1%}", id={"type": "share-shown", "index": objective})
     return html.Label([html.Span(data.objectives[objective]), control, shown], className="slider")
@@ -128,7 +152,7 @@ def history_card(data: RunData) -> Component:
             dcc.Graph(id="curve", config=GRAPH, style={"height": "15rem"}),
         ],
         className="card",
-        **{"aria-label": "How the front grew"},
+        **named("How the front grew"),
     )
 
 
@@ -172,7 +196,9 @@ def picked_panel(
         ),
         html.Table(
             [
-                html.Thead(html.Tr([html.Th(h, className="number" if i else "") for i, h in enumerate(heads)])),
+                html.Thead(
+                    html.Tr([html.Th(h, className="number" if i else "") for i, h in enumerate(heads)])
+                ),
                 html.Tbody(rows),
             ]
         ),
@@ -185,7 +211,10 @@ def picked_panel(
 
 def neighbour_item(data: RunData, one: Neighbour) -> Component:
     return html.Li(
-        [html.Strong(f"for {data.objectives[one.objective]}: "), f"{one.difference} (policy {one.choice.policy})"]
+        [
+            html.Strong(f"for {data.objectives[one.objective]}: "),
+            f"{one.difference} (policy {one.choice.policy})",
+        ]
     )
 
 
@@ -196,13 +225,21 @@ def video_panel(progress: Progress, data: RunData, chosen: Choice, version: str)
     if progress.state == "failed":
         return [alert(f"No video: {progress.error}")]
     if progress.video is None:
-        waits = "Waiting for another video" if progress.state == "waiting" else f"Rendering, {progress.share:.0%}"
+        waits = (
+            "Waiting for another video" if progress.state == "waiting" else f"Rendering, {progress.share:.0%}"
+        )
         bar: dict[str, Any] = {"value": str(progress.share), "max": "1", "aria-label": "rendering"}
         return [html.P([waits], id="video-progress"), html.Progress(**bar)]
-    returns = ", ".join(f"{n} {number(r)}" for n, r in zip(data.objectives, progress.video.returns, strict=True))
+    returns = ", ".join(
+        f"{n} {number(r)}" for n, r in zip(data.objectives, progress.video.returns, strict=True)
+    )
     return [
         html.Video(
-            src=f"/video/{MAIN}/{chosen.row}?{version[:12]}", controls=True, autoPlay=True, muted=True, loop=True
+            src=f"/video/{MAIN}/{chosen.row}?{version[:12]}",
+            controls=True,
+            autoPlay=True,
+            muted=True,
+            loop=True,
         ),
         quiet(f"Policy {chosen.policy}, the evaluated episode of {progress.video.steps:,} steps: {returns}"),
     ]

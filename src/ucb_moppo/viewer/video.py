@@ -142,7 +142,9 @@ class Film:
         self._writer: Any = None
 
     def add(self, frame: np.ndarray) -> None:
-        even = frame[: frame.shape[0] // 2 * 2, : frame.shape[1] // 2 * 2]  # H.264 takes colours of 2 × 2 pixels
+        even = frame[
+            : frame.shape[0] // 2 * 2, : frame.shape[1] // 2 * 2
+        ]  # H.264 takes colours of 2 × 2 pixels
         if self._writer is None:
             self._writer = self._open(even.shape[1], even.shape[0])
             self._writer.send(None)
