@@ -9,7 +9,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space, Text
+from gymnasium.spaces import Box, Discrete, MultiDiscrete, Sequence, Space
 from numpy.typing import NDArray
 
 PLANE = Box(-np.inf, np.inf, (2,), np.float64)
@@ -147,12 +147,55 @@ class ManyButtons(Counter):
 
 
 class Talker(Counter):
-    """Observes text, which is not a vector."""
+    """Observes a sequence that grows with time, which is not a vector."""
 
-    observation_space = Text(10)
+    observation_space = Sequence(Discrete(3))
 
     def look(self) -> Any:
-        return "hello"
+        return (0,) * self.time
+
+
+class Trade(gymnasium.Env):
+    """Every step shows a number c in [-½, ½] and pays (1 − (a − c − ½)², 1 − (a − c + ½)²) for an action a in [-1, 1].
+
+    With u = a − c + ½ that is (1 − (1 − u)², 1 − u²). Its Pareto front over an episode of T steps is T times
+    that curve for u in [0, 1], and the best u for the weight w is w_1, i.e. a = c + (w_1 − w_2) / 2.
+    """
+
+    observation_space: Space = Box(-0.5, 0.5, (1,), np.float64)
+    action_space: Space = Box(-1.0, 1.0, (1,), np.float64)
+    reward_space: Space = Box(-3.0, 1.0, (2,), np.float64)
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[Any, dict]:
+        super().reset(seed=seed)
+        self.shown = self.np_random.uniform(-0.5, 0.5, 1)
+        return self.shown, {}
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict]:
+        position = float(action[0] - self.shown[0]) + 0.5
+        self.shown = self.np_random.uniform(-0.5, 0.5, 1)
+        return self.shown, np.array([1 - (1 - position) ** 2, 1 - position**2]), False, False, {}
+
+
+class Ball(gymnasium.Env):
+    """Pays its action a in [-1, 1]^m, moved to the unit ball if it lies outside; always shows 0.
+
+    The front over an episode of T steps is the part of the sphere of radius T in the positive orthant, and the
+    best return for the weight w is T w / |w|.
+    """
+
+    observation_space: Space = Box(-1.0, 1.0, (1,), np.float64)
+
+    def __init__(self, num_objectives: int = 3) -> None:
+        self.action_space: Space = Box(-1.0, 1.0, (num_objectives,), np.float64)
+        self.reward_space: Space = Box(-1.0, 1.0, (num_objectives,), np.float64)
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[Any, dict]:
+        super().reset(seed=seed)
+        return np.zeros(1), {}
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict]:
+        return np.zeros(1), action / max(1.0, float(np.linalg.norm(action))), False, False, {}
 
 
 def register(name: str, entry_point: type[gymnasium.Env], steps: int | None = None, **kwargs: Any) -> None:
@@ -177,3 +220,5 @@ register("Raising-v0", Raising)
 register("NotANumber-v0", NotANumber)
 register("ManyButtons-v0", ManyButtons)
 register("Talker-v0", Talker)
+register("Trade-v0", Trade, steps=5)
+register("Ball-v0", Ball, steps=5)

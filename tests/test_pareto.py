@@ -29,8 +29,7 @@ def point_sets(draw: st.DrawFn, most: int = 6) -> np.ndarray:
 def slow_nondominated(points: np.ndarray) -> list[bool]:
     """By definition; of equal points the first."""
     return [
-        not any((q >= p).all() and (q > p).any() for q in points)
-        and not any((q == p).all() for q in points[:i])
+        not any((q >= p).all() and (q > p).any() for q in points) and not any((q == p).all() for q in points[:i])
         for i, p in enumerate(points)
     ]
 
@@ -193,9 +192,7 @@ def test_expected_utility_by_hand() -> None:
 def test_expected_utility_of_closed_forms() -> None:
     # The mean of n evenly spaced values, ends included, is ((n - 1) ∫f + (f(0) + f(1))/2) / n + O(1/n²).
     # Corners (1, 0), (0, 1): ∫ max(w, 1 - w) dw = 3/4, and f = 1 at both ends.
-    assert pareto.expected_utility(np.eye(2), even_weights(2, 1001)) == pytest.approx(
-        (1000 * 0.75 + 1) / 1001
-    )
+    assert pareto.expected_utility(np.eye(2), even_weights(2, 1001)) == pytest.approx((1000 * 0.75 + 1) / 1001)
     # Quarter circle: max_θ w·(cos θ, sin θ) = |w|, again 1 at both ends, and
     # ∫ sqrt(w² + (1 - w)²) dw = 1/2 + asinh(1) / (2 sqrt 2) = 0.8116.
     angle = np.linspace(0, np.pi / 2, 2001)
@@ -236,9 +233,7 @@ def test_distance_to_a_known_front_by_hand() -> None:
     true_front = [[0.0, 2.0], [1.0, 1.0], [2.0, 0.0]]
     assert pareto.inverted_generational_distance(true_front, true_front) == 0.0
     # From (0, 2) and (2, 0) to (1, 1) it is sqrt 2, from (1, 1) it is 0: mean 2 sqrt 2 / 3.
-    assert pareto.inverted_generational_distance([[1.0, 1.0]], true_front) == pytest.approx(
-        2 * np.sqrt(2) / 3
-    )
+    assert pareto.inverted_generational_distance([[1.0, 1.0]], true_front) == pytest.approx(2 * np.sqrt(2) / 3)
 
 
 def test_maximum_utility_loss_by_hand() -> None:

@@ -153,9 +153,7 @@ def test_two_objective_candidates_are_one_lattice_cut_into_intervals() -> None:
 @given(num_policies=st.integers(1, 12), count=st.integers(2, 30))
 def test_default_two_objective_intervals_need_no_refinement(num_policies: int, count: int) -> None:
     candidates = w.make_subspace_weights(w.make_pivots(num_policies, 2), count)
-    np.testing.assert_allclose(
-        candidates[..., 0].ravel(), np.linspace(0.0, 1.0, num_policies * count), atol=1e-15
-    )
+    np.testing.assert_allclose(candidates[..., 0].ravel(), np.linspace(0.0, 1.0, num_policies * count), atol=1e-15)
 
 
 @light
@@ -217,9 +215,7 @@ def test_decomposition_is_deterministic(num_objectives: int) -> None:
 @pytest.mark.parametrize(
     ("num_objectives", "covered_within", "apart"), [(2, 7.08e-4, 1.41e-3), (3, 0.018, 0.009), (4, 0.07, 0.02)]
 )
-def test_candidates_cover_the_simplex_evenly(
-    num_objectives: int, covered_within: float, apart: float
-) -> None:
+def test_candidates_cover_the_simplex_evenly(num_objectives: int, covered_within: float, apart: float) -> None:
     num_policies, count = w.default_num_policies(num_objectives), w.default_num_candidates(num_objectives)
     started = time.process_time()
     candidates = w.make_subspace_weights(w.make_pivots(num_policies, num_objectives), count)

@@ -17,7 +17,17 @@ from ucb_moppo.progress import Reporter, make_reporter
 from ucb_moppo.run import PICTURE, Run, RunWriter, check_directory, fresh_directory
 from ucb_moppo.trainer import StageRecord, Trainer
 
-PACKAGES = ("ucb-moppo", "jax", "optax", "mujoco", "gymnasium", "mo-gymnasium", "numpy", "scikit-learn", "moocore")
+PACKAGES = (
+    "ucb-moppo",
+    "jax",
+    "optax",
+    "mujoco",
+    "gymnasium",
+    "mo-gymnasium",
+    "numpy",
+    "scikit-learn",
+    "moocore",
+)
 
 
 @dataclass(frozen=True)
@@ -64,9 +74,7 @@ def train(
 
     Further ``settings`` are those of the command line with underscores, e.g. ``policies=5, gamma=0.995``.
     """
-    config = override(
-        default_config(problem, preset), method=method, seed=seed, steps=steps, **settings
-    )
+    config = override(default_config(problem, preset), method=method, seed=seed, steps=steps, **settings)
     return train_config(config, out, make_reporter(quiet))
 
 

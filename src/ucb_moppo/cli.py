@@ -94,7 +94,9 @@ class Show:
 class Report:
     """Write one self-contained HTML page about one run or several, with its figures and tables as files."""
 
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN [RUN ...]", help_behavior_hint="")] = ()
+    runs: Annotated[
+        tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN [RUN ...]", help_behavior_hint="")
+    ] = ()
     """Directories of the runs."""
     out: Path = Path("report")
     """Directory of the report."""
@@ -153,12 +155,13 @@ class Problems:
     """Print the list as JSON."""
 
 
-def parse(
-    command: type[Command], argv: Sequence[str], usage: str, default: Command | None = None
-) -> Command:
+def parse(command: type[Command], argv: Sequence[str], usage: str, default: Command | None = None) -> Command:
     """The options of one command; prints help and ends the program where they cannot be read."""
     markers = (tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone)
-    return tyro.cli(command, args=argv, prog=f"ucb-moppo {usage}", default=default, config=markers)
+    prog = f"ucb-moppo {usage}"
+    if default is None:
+        return tyro.cli(command, args=argv, prog=prog, config=markers)
+    return tyro.cli(command, args=argv, prog=prog, config=markers, default=default)
 
 
 def train(argv: Sequence[str]) -> None:
@@ -181,7 +184,9 @@ def parse_train(argv: Sequence[str]) -> Train:
     if not set(argv) & set(HELP):
         first = parse(Train, argv, "train PROBLEM", first)
         if not first.settings.problem and first.config is None:
-            raise ConfigError("name a problem to train on, e.g. `ucb-moppo train Hopper-v2`; `ucb-moppo problems` lists them")
+            raise ConfigError(
+                "name a problem to train on, e.g. `ucb-moppo train Hopper-v2`; `ucb-moppo problems` lists them"
+            )
     given, _ = option_parser().parse_known_args([a for a in argv if a not in HELP])
     settings = starting_config(first.settings.problem or given.problem or "", given.preset, given.config)
     return parse(Train, argv, "train PROBLEM", Train(settings=settings))
@@ -261,9 +266,7 @@ def interpolate(argv: Sequence[str]) -> None:
                 file=sys.stderr,
             )
 
-    results = interpolate_run(
-        choice.run, choice.weights, choice.episodes, threads=choice.threads, on_result=say
-    )
+    results = interpolate_run(choice.run, choice.weights, choice.episodes, threads=choice.threads, on_result=say)
     if choice.json:
         print(json.dumps(results, indent=2))
 

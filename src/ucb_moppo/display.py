@@ -53,7 +53,13 @@ def draw_front(run: Run, path: Path) -> Path:
     for axes, (i, j) in zip(panels, pairs, strict=True):
         axes.scatter(everything.returns[:, i], everything.returns[:, j], s=12, color="0.8", label="dominated")
         marks = axes.scatter(
-            front.returns[:, i], front.returns[:, j], s=28, c=front.weights[:, 0], vmin=0, vmax=1, label="front"
+            front.returns[:, i],
+            front.returns[:, j],
+            s=28,
+            c=front.weights[:, 0],
+            vmin=0,
+            vmax=1,
+            label="front",
         )
         axes.set(xlabel=found["objectives"][i], ylabel=found["objectives"][j])
     panels[0].legend(frameon=False)

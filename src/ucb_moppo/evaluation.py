@@ -36,14 +36,13 @@ def evaluate(actors: Actors, weights: NDArray, env: BatchEnv, episodes: int = 1)
         columns = np.array([w for w, _ in wave])
         seeds = [episode_seed(EVALUATION_SEED, EVALUATION, w, e) for w, e in wave]
         returns, taken = run_episodes(actors, weights[:, columns], env, seeds)
-        np.add.at(totals, (slice(None), columns), returns)
+        for column, found in zip(columns, returns.swapaxes(0, 1), strict=True):
+            totals[:, column] += found
         steps += taken
     return Evaluation(totals / episodes, steps)
 
 
-def run_episodes(
-    actors: Actors, weights: NDArray, env: BatchEnv, seeds: list[int]
-) -> tuple[NDArray, int]:
+def run_episodes(actors: Actors, weights: NDArray, env: BatchEnv, seeds: list[int]) -> tuple[NDArray, int]:
     """One episode per policy and column: weights [K, E, m] -> undiscounted returns [K, E, m], steps taken."""
     num_policies, width, num_objectives = weights.shape
     weight = weights.astype(np.float32)

@@ -60,7 +60,8 @@ class Policy:
         """Rows [B, observation_size] of float32, and whether there was just one."""
         size = self.spec.observation_size
         if self.spec.discrete_observation:
-            return np.eye(size, dtype=np.float32)[np.atleast_1d(observation)], observation.ndim == 0
+            numbers = np.atleast_1d(observation).astype(int) - self.spec.observation_start
+            return np.eye(size, dtype=np.float32)[numbers], observation.ndim == 0
         if observation.size % size or not observation.size:
             raise ConfigError(
                 f"an observation of shape {observation.shape} was given; {self.spec.name} has {size} numbers"
@@ -123,7 +124,8 @@ def spec_from_json(data: dict[str, Any]) -> EnvSpec:
     """What ``spec_to_json`` made data of."""
     fields = dict(data)
     action = dict(fields.pop("action"))
-    bounds = {bound: tuple(float(x) for x in action.pop(bound)) for bound in ("low", "high")}
+    for bound in ("low", "high"):
+        action[bound] = tuple(float(x) for x in action[bound])
     fields["objectives"] = tuple(fields["objectives"])
     fields["reference_point"] = tuple(fields["reference_point"])
-    return EnvSpec(action=ActionSpec(**action, **bounds), **fields)
+    return EnvSpec(action=ActionSpec(**action), **fields)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
@@ -118,7 +118,7 @@ class Bar(Silent):
     def start(self, plan: Plan, path: Path) -> None:
         self._clock.start(plan)
         self._progress.console.print(describe_plan(plan, path), highlight=False)
-        fields = {"stage": f"0/{plan.num_stages}", "rate": "", "found": "", "left": ""}
+        fields: dict[str, Any] = {"stage": f"0/{plan.num_stages}", "rate": "", "found": "", "left": ""}
         self._task = self._progress.add_task("train", total=plan.config.num_iterations, **fields)
         self._progress.start()
 

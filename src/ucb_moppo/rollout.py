@@ -92,7 +92,10 @@ class Collector:
         shape = self.episodes.shape
         rollout.observation[t], rollout.action[t] = self.observation, action
         rollout.reward[t] = step.reward.reshape(*shape, -1)
-        rollout.terminated[t], rollout.truncated[t] = step.terminated.reshape(shape), step.truncated.reshape(shape)
+        rollout.terminated[t], rollout.truncated[t] = (
+            step.terminated.reshape(shape),
+            step.truncated.reshape(shape),
+        )
         rollout.next_observation[t] = step.observation.reshape(*shape, -1)
         self.observation = step.observation.reshape(*shape, -1)
         finished = np.flatnonzero(step.terminated | step.truncated)

@@ -1,15 +1,15 @@
 """The run directory: its files, and the only code that writes them. Reading needs neither JAX nor MuJoCo.
 
-    config.json           every setting of the run, decided
-    metrics.jsonl         a line per stage
-    evaluations.csv       a row per stage and evaluated (policy, weight)
-    front.csv             the newest evaluation: policy, weight, return per objective, on the front or not
-    policies.safetensors  parameters and statistics of all policies
-    policies.json         manifest of the former: problem, size, SHA-256
-    summary.json          what was found and what it cost
-    front.png             a picture of the front
-    interpolation.csv     the interpolation study, if `ucb-moppo interpolate` made it
-    videos/               episodes the viewer rendered
+config.json           every setting of the run, decided
+metrics.jsonl         a line per stage
+evaluations.csv       a row per stage and evaluated (policy, weight)
+front.csv             the newest evaluation: policy, weight, return per objective, on the front or not
+policies.safetensors  parameters and statistics of all policies
+policies.json         manifest of the former: problem, size, SHA-256
+summary.json          what was found and what it cost
+front.png             a picture of the front
+interpolation.csv     the interpolation study, if `ucb-moppo interpolate` made it
+videos/               episodes the viewer rendered
 """
 
 from __future__ import annotations

@@ -139,6 +139,8 @@ class Shard:
         start = perf_counter()
         wanted = len(self.policy_ids) * min(weights.shape[1] * episodes, evaluation_width(len(self.policy_ids)))
         if self._evaluation_env is None or self._evaluation_env.num_envs < wanted:
+            if self._evaluation_env is not None:
+                self._evaluation_env.close()
             self._evaluation_env = self._make_env(num_envs=wanted)
         result = evaluate(make_actors(self.state), weights, self._evaluation_env, episodes)
         self.clock["evaluating"] += perf_counter() - start
@@ -146,10 +148,13 @@ class Shard:
 
     def policies(self) -> dict[str, NDArray]:
         """What deployment needs, and the critic: named arrays with a leading axis K."""
-        named = {}
+        named: dict[str, NDArray] = {}
         for part, params in self.state.params.items():
             named |= {f"{part}.{name}": np.asarray(array) for name, array in params.items()}
-        for prefix, stats in (("observation", self.state.observation_stats), ("return", self.state.return_stats)):
+        for prefix, stats in (
+            ("observation", self.state.observation_stats),
+            ("return", self.state.return_stats),
+        ):
             named |= {f"{prefix}.{name}": np.asarray(array) for name, array in stats._asdict().items()}
         return named
 
@@ -165,9 +170,7 @@ class Shard:
         values = [jnp.asarray(state[f"policy{jax.tree_util.keystr(path)}"]) for path, _ in leaves]
         self.state = jax.tree_util.tree_unflatten(tree, values)
         prefix = "collector."
-        self._collector.set_state(
-            {n.removeprefix(prefix): a for n, a in state.items() if n.startswith(prefix)}
-        )
+        self._collector.set_state({n.removeprefix(prefix): a for n, a in state.items() if n.startswith(prefix)})
 
     def close(self) -> None:
         self._collector.env.close()

@@ -74,9 +74,7 @@ class TensorBoard(Silent):
             from tensorboard.compat.proto import event_pb2, summary_pb2
             from tensorboard.summary.writer.event_file_writer import EventFileWriter
         except ImportError:
-            raise ConfigError(
-                "--tensorboard needs TensorBoard: pip install 'ucb-moppo[tensorboard]'"
-            ) from None
+            raise ConfigError("--tensorboard needs TensorBoard: pip install 'ucb-moppo[tensorboard]'") from None
         self._make_writer, self._event, self._summary = EventFileWriter, event_pb2.Event, summary_pb2.Summary
         self._writer: Any = None
 
@@ -86,9 +84,7 @@ class TensorBoard(Silent):
     def stage(self, record: StageRecord) -> None:
         values = [self._summary.Value(tag=tag, simple_value=value) for tag, value in scalars(record).items()]
         summary = self._summary(value=values)
-        self._writer.add_event(
-            self._event(wall_time=time.time(), step=record.training_steps, summary=summary)
-        )
+        self._writer.add_event(self._event(wall_time=time.time(), step=record.training_steps, summary=summary))
         self._writer.flush()
 
     def stop(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from time import perf_counter
 from typing import Any
 
@@ -82,7 +83,8 @@ def measure(returns: NDArray, config: Config) -> dict[str, float]:
 def make_run_decomposition(config: Config, spec: EnvSpec, num_probes: int | None = None) -> Decomposition:
     """Pivots, candidates and probes of every policy, the same for each replica."""
     search = config.search
-    assert search.policies is not None and search.candidates is not None
+    assert search.policies is not None
+    assert search.candidates is not None
     one = make_decomposition(
         spec.num_objectives,
         search.policies,
@@ -134,7 +136,8 @@ class Trainer:
     def stages(self) -> list[Stage]:
         """The whole run's schedule."""
         search = self.config.search
-        assert search.warmup is not None and search.stage_iterations is not None
+        assert search.warmup is not None
+        assert search.stage_iterations is not None
         return make_schedule(self.config.num_iterations, search.warmup, search.stage_iterations)
 
     def run(self) -> Iterator[StageRecord]:
@@ -164,7 +167,7 @@ class Trainer:
         end = stage.start + stage.iterations
         first = stage.start + every - (stage.start - self.config.search.warmup) % every
         cuts = [stage.start, *range(first, end, every), end]
-        return [(a, b - a) for a, b in zip(cuts, cuts[1:], strict=False)]
+        return [(a, b - a) for a, b in pairwise(cuts)]
 
     def _select(self, stage: Stage, iteration: int) -> Selection:
         """Weights [K, N, m] to train on: the pivots during the warm-up, then what the method chooses."""

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.spatial.distance import cdist
 
 from ucb_moppo.errors import ConfigError
 
@@ -207,7 +206,7 @@ def _check_pivots(pivots: ArrayLike, num_policies: int, num_objectives: int) -> 
 
 def _check_distinct(pivots: FloatArray) -> None:
     """Two pivots in one place would leave one of the two policies without a sub-space."""
-    first, second = np.nonzero(np.triu(cdist(pivots, pivots) <= TIE_TOLERANCE, k=1))
+    first, second = np.nonzero(np.triu(_distances(pivots, pivots) <= TIE_TOLERANCE, k=1))
     if len(first):
         raise ConfigError(
             f"pivots {first[0]} and {second[0]} are both {pivots[first[0]].tolist()}: "
@@ -223,7 +222,7 @@ def nearest_pivot(weights: FloatArray, pivots: FloatArray) -> IntArray:
     owners = np.empty(len(weights), dtype=np.intp)
     rows = max(1, MAX_DISTANCES_AT_ONCE // len(pivots))
     for start in range(0, len(weights), rows):
-        distances = cdist(weights[start : start + rows], pivots)
+        distances = _distances(weights[start : start + rows], pivots)
         as_near = distances <= distances.min(axis=1, keepdims=True) + TIE_TOLERANCE
         owners[start : start + rows] = np.argmax(as_near, axis=1)
     return owners
@@ -253,6 +252,11 @@ def _pivot_and_farthest(pivot: FloatArray, lattice: FloatArray, count: int) -> F
     """The pivot [m] and ``count - 1`` points of the lattice [n, m], far from it and from each other."""
     others = farthest_points(lattice, count - 1, chosen=pivot[None])
     return np.concatenate([pivot[None], lattice[others]])
+
+
+def _distances(points: FloatArray, others: FloatArray) -> FloatArray:
+    """Euclidean distances [n, k] between rows; numpy alone, because a deployed policy checks weights too."""
+    return np.linalg.norm(points[:, None, :] - others[None, :, :], axis=-1)
 
 
 def _lattice_by_subspace(pivots: FloatArray, count: int) -> list[FloatArray]:
@@ -294,11 +298,13 @@ def farthest_points(points: FloatArray, count: int, chosen: FloatArray | None = 
     """
     _check_available(len(points), count)
     picks: list[int] = []
-    if count and (chosen is None or len(chosen) == 0):
+    if chosen is None or len(chosen) == 0:
+        if not count:
+            return np.empty(0, dtype=np.intp)
         from_centroid = np.linalg.norm(points - points.mean(axis=0), axis=1)
         picks = [_first_largest(-from_centroid)]
         chosen = points[picks]
-    nearest = cdist(points, chosen).min(axis=1) if count else np.empty(0)
+    nearest = _distances(points, chosen).min(axis=1)
     nearest[picks] = -np.inf
     while len(picks) < count:
         picks.append(_first_largest(nearest))

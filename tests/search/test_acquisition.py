@@ -104,9 +104,7 @@ def test_expected_utility_score_by_hand() -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(
-    arrays(float, (5, 3), elements=st.floats(-1e3, 1e3)), arrays(float, (4, 3), elements=st.floats(-1e3, 1e3))
-)
+@given(arrays(float, (5, 3), elements=st.floats(-1e3, 1e3)), arrays(float, (4, 3), elements=st.floats(-1e3, 1e3)))
 def test_expected_utility_score_is_that_of_the_joined_set(front: np.ndarray, candidates: np.ndarray) -> None:
     weights = np.random.default_rng(0).dirichlet(np.ones(3), 20)
     expected = [expected_utility(np.vstack([front, candidate]), weights) for candidate in candidates]

@@ -15,9 +15,7 @@ from ucb_moppo.search.methods import METHODS, Method, SearchContext, make_method
 from ucb_moppo.search.surrogate import BaggedElasticNet, Prediction
 
 
-def method(
-    name: str, surrogate: object = None, selection: str = "sequential", num_objectives: int = 2
-) -> Method:
+def method(name: str, surrogate: object = None, selection: str = "sequential", num_objectives: int = 2) -> Method:
     return make_method(
         name,
         surrogate=surrogate or BaggedElasticNet(),
@@ -67,9 +65,7 @@ def as_set(weights: np.ndarray) -> set[tuple[float, ...]]:
 class UncertainToTheRight:
     """A surrogate of known answers: no change anywhere, std = 2·w_1."""
 
-    def fit(
-        self, weights: np.ndarray, changes: np.ndarray, prior_std: float, seed: int
-    ) -> UncertainToTheRight:
+    def fit(self, weights: np.ndarray, changes: np.ndarray, prior_std: float, seed: int) -> UncertainToTheRight:
         return self
 
     def predict(self, weights: np.ndarray) -> Prediction:
@@ -261,9 +257,7 @@ def test_a_diverged_policy_is_spread_evenly_and_disturbs_nobody(name: str) -> No
     np.testing.assert_array_equal(diverged.weights[[0, 2]], worthless.weights[[0, 2]])
 
 
-@pytest.mark.parametrize(
-    "values", [np.zeros((0, 3, 5, 2)), np.full((3, 3, 5, 2), np.nan), np.ones((1, 3, 5, 2))]
-)
+@pytest.mark.parametrize("values", [np.zeros((0, 3, 5, 2)), np.full((3, 3, 5, 2), np.nan), np.ones((1, 3, 5, 2))])
 def test_missing_evaluations_never_yield_nan(values: np.ndarray) -> None:
     chosen = method("ucb").choose(replace(make_context(), values=values))
     assert np.isfinite(chosen.weights).all()
@@ -273,9 +267,7 @@ def test_missing_evaluations_never_yield_nan(values: np.ndarray) -> None:
 def test_the_surrogate_foresees_steady_growth() -> None:
     # Values grow by 100 w/|w| a stage with noise of 1: a linear model comes near it inside a sub-space.
     context = make_context(num_evaluations=8)
-    expected = (
-        100 * context.evaluated_weights / np.linalg.norm(context.evaluated_weights, axis=-1, keepdims=True)
-    )
+    expected = 100 * context.evaluated_weights / np.linalg.norm(context.evaluated_weights, axis=-1, keepdims=True)
     predicted = np.array(method("ucb").choose(context).diagnostics["predicted"])
     assert np.abs(predicted - expected).mean() < 5
 

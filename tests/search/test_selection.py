@@ -109,9 +109,7 @@ def test_a_partial_tie_for_the_first_pick_goes_to_the_lowest_index(select: Selec
 def test_rounding_does_not_break_a_tie(select: Select) -> None:
     # Scores that differ in the last bit are equal: the picks are spread instead of following the noise.
     noise = 1e-15 * np.random.default_rng(0).random(9)
-    picks = select(
-        lambda front, points: 1e6 * (1 + noise[: len(points)]), np.zeros((0, 2)), line(9), line(9), 3
-    )
+    picks = select(lambda front, points: 1e6 * (1 + noise[: len(points)]), np.zeros((0, 2)), line(9), line(9), 3)
     assert sorted(picks.tolist()) == [0, 4, 8]
 
 

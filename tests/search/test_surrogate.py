@@ -94,9 +94,7 @@ def test_folding_the_scaling_into_the_members_changes_nothing() -> None:
 def test_a_fit_is_a_function_of_its_seed() -> None:
     weights = sub_space()
     changes = noisy_changes(weights)
-    first, again, other = (
-        BaggedElasticNet().fit(weights, changes, 1.0, s).predict(weights) for s in (1, 1, 2)
-    )
+    first, again, other = (BaggedElasticNet().fit(weights, changes, 1.0, s).predict(weights) for s in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first.std, other.std)
 
@@ -154,9 +152,7 @@ def test_predictions_are_never_nan_and_never_warn(changes: np.ndarray, alpha: fl
     assert (prediction.std >= 0).all()
 
 
-@pytest.mark.parametrize(
-    "setting", [{"num_members": 1}, {"alpha": 0.0}, {"alpha": np.nan}, {"l1_ratio": 1.5}]
-)
+@pytest.mark.parametrize("setting", [{"num_members": 1}, {"alpha": 0.0}, {"alpha": np.nan}, {"l1_ratio": 1.5}])
 def test_unusable_settings_are_refused_by_name(setting: dict) -> None:
     with pytest.raises(ConfigError, match=next(iter(setting))):
         BaggedElasticNet(**setting)
@@ -212,9 +208,7 @@ def test_interpolation_stays_between_the_values_it_joins_for_three_objectives() 
 
 def test_one_probe_gives_a_constant_and_none_gives_nan() -> None:
     weights = sub_space(3)
-    np.testing.assert_array_equal(
-        interpolate_values(weights[:1], np.array([[4.0, 5.0]]), weights), [[4, 5]] * 3
-    )
+    np.testing.assert_array_equal(interpolate_values(weights[:1], np.array([[4.0, 5.0]]), weights), [[4, 5]] * 3)
     assert np.isnan(interpolate_values(weights, np.full((3, 2), np.nan), weights)).all()
 
 

@@ -54,9 +54,7 @@ def make_batch(
     return GymBatch(problem, num_envs, horizon, reference_point)
 
 
-def make_spec(
-    problem: str, horizon: int | None = None, reference_point: Sequence[float] | None = None
-) -> EnvSpec:
+def make_spec(problem: str, horizon: int | None = None, reference_point: Sequence[float] | None = None) -> EnvSpec:
     """What ``make_batch(...).spec`` would say, from the model alone or from one environment."""
     name = _native_name(problem)
     if name is None:
@@ -82,9 +80,7 @@ def list_mo_gymnasium_ids() -> list[str]:
 
     import_mo_gymnasium()
     return sorted(
-        env_id
-        for env_id, spec in gymnasium.registry.items()
-        if str(spec.entry_point).startswith("mo_gymnasium.")
+        env_id for env_id, spec in gymnasium.registry.items() if str(spec.entry_point).startswith("mo_gymnasium.")
     )
 
 

@@ -246,10 +246,8 @@ class GymBatch:
 
     def _own_action(self, action: NDArray) -> Any:
         """An actor's action -> one of the environment's action space."""
-        if isinstance(self._action_space, spaces.Discrete):
-            return self._action_space.start + action
-        own = self.spec.action.to_environment(action).reshape(self._action_space.shape)
-        return own.astype(self._action_space.dtype)
+        own = np.asarray(self.spec.action.to_environment(action)).reshape(self._action_space.shape or ())
+        return own.astype(self._action_space.dtype)[()]
 
     @contextmanager
     def _faults_named(self, env: int) -> Iterator[None]:
@@ -312,6 +310,7 @@ def describe_env(
         horizon=limit,
         reference_point=point or derive_reference_point(env_id, env, limit),
         discrete_observation=isinstance(env.observation_space, spaces.Discrete),
+        observation_start=int(getattr(env.observation_space, "start", 0)),
     )
 
 
@@ -347,7 +346,7 @@ def count_observations(env_id: str, space: spaces.Space) -> int:
 def describe_action(env_id: str, space: spaces.Space) -> ActionSpec:
     """Discrete choices, or the bounds of a Box of floats, flattened."""
     if isinstance(space, spaces.Discrete):
-        return ActionSpec(discrete=True, size=int(space.n))
+        return ActionSpec(discrete=True, size=int(space.n), start=int(space.start))
     if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
         low, high = (tuple(bound.astype(np.float64).ravel().tolist()) for bound in (space.low, space.high))
         return ActionSpec(discrete=False, size=len(low), low=low, high=high)

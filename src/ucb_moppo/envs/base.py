@@ -30,6 +30,8 @@ class ActionSpec:
     size: int
     low: tuple[float, ...] = ()
     high: tuple[float, ...] = ()
+    start: int = 0
+    """What the environment calls its first choice (Discrete)."""
 
     def to_environment(self, action: NDArray) -> NDArray:
         """Actor's output [..., size] (Box) or choice [...] (Discrete) -> what the environment takes.
@@ -37,7 +39,7 @@ class ActionSpec:
         Finite bounds: [-1, 1] is stretched to [low, high] and clipped there. Infinite ones: passed through.
         """
         if self.discrete:
-            return action
+            return action + self.start
         low, high = np.asarray(self.low), np.asarray(self.high)
         finite = np.isfinite(low) & np.isfinite(high)
         bottom, top = np.where(finite, low, -1.0), np.where(finite, high, 1.0)
@@ -56,6 +58,8 @@ class EnvSpec:
     reference_point: tuple[float, ...]
     discrete_observation: bool = False
     """Whether the environment shows a number that the batch turns into one-hot vectors."""
+    observation_start: int = 0
+    """The smallest such number."""
 
     @property
     def num_objectives(self) -> int:

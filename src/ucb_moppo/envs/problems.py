@@ -165,9 +165,7 @@ def _inside(rows: Array, bound: float) -> NDArray[np.bool_]:
 
 def observe(problem: MujocoProblem, qpos: Array, qvel: Array) -> Array:
     """Observations [B, d], a fresh array: the positions [B, nq] that are shown, then velocities [B, nv]."""
-    shown = (
-        qvel if problem.velocity_clip == np.inf else qvel.clip(-problem.velocity_clip, problem.velocity_clip)
-    )
+    shown = qvel if problem.velocity_clip == np.inf else qvel.clip(-problem.velocity_clip, problem.velocity_clip)
     return np.concatenate((qpos[:, problem.num_hidden_positions :], shown), axis=1)
 
 

@@ -17,7 +17,13 @@ def scalarise(vectors: Array, weight: Array) -> Array:
 
 
 def generalised_advantages(
-    rewards: Array, values: Array, next_values: Array, terminated: Array, done: Array, gamma: float, lam: float
+    rewards: Array,
+    values: Array,
+    next_values: Array,
+    terminated: Array,
+    done: Array,
+    gamma: float,
+    lam: float,
 ) -> Array:
     """GAE(λ) of every objective: rewards, values, next_values [T, N, m]; terminated, done [T, N] -> [T, N, m].
 

@@ -37,7 +37,12 @@ def _linear(params: Params, layer: str, inputs: Array) -> Array:
 
 
 def init_mlp(
-    rng: np.random.Generator, num_inputs: int, num_objectives: int, num_outputs: int, cells: int, head_gain: float
+    rng: np.random.Generator,
+    num_inputs: int,
+    num_objectives: int,
+    num_outputs: int,
+    cells: int,
+    head_gain: float,
 ) -> dict[str, NDArray]:
     """Orthogonal kernels, zero biases; ``head_gain`` scales the last layer."""
     shapes = {

@@ -71,9 +71,7 @@ def make_optimiser(config: PPOConfig, num_iterations: int) -> optax.GradientTran
     """Adam with the learning rate decayed linearly to zero over the run, after a clip of the gradient's norm."""
     updates = num_iterations * config.epochs * config.num_minibatches
     rate = optax.linear_schedule(config.learning_rate, 0.0, updates) if config.decay else config.learning_rate
-    return optax.chain(
-        optax.clip_by_global_norm(config.max_grad_norm), optax.adam(rate, eps=config.adam_epsilon)
-    )
+    return optax.chain(optax.clip_by_global_norm(config.max_grad_norm), optax.adam(rate, eps=config.adam_epsilon))
 
 
 def init_policy(spec: EnvSpec, config: PPOConfig, optimiser: Any, seed: int, policy: int) -> PolicyState:
@@ -113,9 +111,7 @@ def rescale_critic(critic: Params, old: Statistics, new: Statistics) -> Params:
     return {**critic, "head.kernel": critic["head.kernel"] * scale, "head.bias": bias}
 
 
-def policy_losses(
-    params: dict[str, Params], batch: Minibatch, config: PPOConfig
-) -> tuple[Array, dict[str, Array]]:
+def policy_losses(params: dict[str, Params], batch: Minibatch, config: PPOConfig) -> tuple[Array, dict[str, Array]]:
     """Total loss and what to report. Actor and critic share no parameter, so one sum serves both."""
     output = apply_mlp(params["actor"], batch.observation, batch.weight)
     log_ratio = log_probability(params["actor"], output, batch.action) - batch.log_probability
@@ -160,7 +156,13 @@ def prepare_batch(
     done = jnp.maximum(terminated, rollout.truncated.astype(jnp.float32))
     by_step = partial(jnp.reshape, shape=rollout.reward.shape)
     advantages = generalised_advantages(
-        rollout.reward, by_step(values), by_step(next_values), terminated, done, config.gamma, config.gae_lambda
+        rollout.reward,
+        by_step(values),
+        by_step(next_values),
+        terminated,
+        done,
+        config.gamma,
+        config.gae_lambda,
     )
     returns = flat(advantages) + values
     state, targets = normalise_returns(state, returns)

@@ -25,9 +25,7 @@ def indicators_picture(run: RunData) -> Picture:
         axes.set_title(label)
         steps_axis(axes)
     title = f"Quality of the front over training, {run.problem}, method {run.method}"
-    caption = (
-        "Hypervolume and expected utility: more is better. Sparsity: for comparison with older papers only."
-    )
+    caption = "Hypervolume and expected utility: more is better. Sparsity: for comparison with older papers only."
     return finish(figure, f"indicators-{run.name}", title, caption, [run])
 
 
@@ -55,9 +53,7 @@ def costs_picture(run: RunData) -> Picture:
     caption = "Where environment steps and time went."
     if not seconds:
         caption += " This run did not record how its time was spent."
-    return finish(
-        figure, f"costs-{run.name}", f"What {run.problem} cost, method {run.method}", caption, [run]
-    )
+    return finish(figure, f"costs-{run.name}", f"What {run.problem} cost, method {run.method}", caption, [run])
 
 
 def spent_seconds(run: RunData) -> dict[str, float]:
@@ -65,16 +61,12 @@ def spent_seconds(run: RunData) -> dict[str, float]:
     parts = [line.get("stage_seconds") for line in run.metrics]
     if not all(parts):
         return {}
-    total = {
-        name: sum(float(part.get(name, 0)) for part in parts if part) for name in PARTS if name != "other"
-    }
+    total = {name: sum(float(part.get(name, 0)) for part in parts if part) for name in PARTS if name != "other"}
     rest = float(run.metrics[-1]["seconds"]) - sum(total.values())
     return total | ({"other": rest} if rest > 0.005 * sum(total.values()) else {})
 
 
-def _stacked_bar(
-    axes: Axes, row: float, parts: Mapping[str, float], describe: Callable[[float], str]
-) -> None:
+def _stacked_bar(axes: Axes, row: float, parts: Mapping[str, float], describe: Callable[[float], str]) -> None:
     whole, left = sum(parts.values()) or 1.0, 0.0
     for name, value in parts.items():
         share = value / whole
@@ -119,16 +111,12 @@ def interpolation_picture(runs: Sequence[tuple[RunData, Mapping[str, NDArray]]])
     for index, (run, study) in enumerate(runs):
         for axes, name in zip(panels, ("hypervolume", "sparsity"), strict=True):
             colour = PALETTE[index % len(PALETTE)]
-            axes.plot(
-                study["weights_per_policy"], study[name], "o-", markersize=4, color=colour, label=run.name
-            )
+            axes.plot(study["weights_per_policy"], study[name], "o-", markersize=4, color=colour, label=run.name)
             axes.set(title=CURVES[name], xlabel="weights per policy", xlim=(0, None))
     if len(runs) > 1:
         figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right upper")
     title = f"Interpolating between weights, {runs[0][0].problem}"
-    caption = (
-        "Each policy evaluated on more and more evenly spaced weights of its sub-space, without training."
-    )
+    caption = "Each policy evaluated on more and more evenly spaced weights of its sub-space, without training."
     shown = [run for run, _ in runs]
     name = f"interpolation-{slug(runs[0][0].problem if len(runs) > 1 else runs[0][0].name)}"
     return finish(figure, name, title, caption, shown)

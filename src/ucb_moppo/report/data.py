@@ -95,9 +95,7 @@ def load_data(path: str | Path) -> RunData:
     length = min(len(metrics), len(history))
     if not length:
         raise RunFormatError(f"{run.path} has no evaluation yet; look again after its first stage")
-    return RunData(
-        run, run.path.resolve().name, summary, metrics[:length], evaluated, on_front, history[:length]
-    )
+    return RunData(run, run.path.resolve().name, summary, metrics[:length], evaluated, on_front, history[:length])
 
 
 def load_all(paths: Sequence[str | Path]) -> list[RunData]:
@@ -116,9 +114,7 @@ def _check_summary(run: Run) -> dict[str, Any]:
     wanted = ("problem", "method", "seed", "objectives", "reference_point", "training_steps", *INDICATORS)
     missing = [name for name in wanted if not isinstance(summary, Mapping) or name not in summary]
     if missing:
-        raise RunFormatError(
-            f"{run.path / 'summary.json'} lacks {', '.join(missing)}; it is not a whole summary"
-        )
+        raise RunFormatError(f"{run.path / 'summary.json'} lacks {', '.join(missing)}; it is not a whole summary")
     return dict(summary)
 
 
@@ -270,6 +266,4 @@ def _list_seeds(runs: list[RunData]) -> str:
     found: dict[str, list[str]] = {}
     for run in runs:
         found.setdefault(f"{run.problem} {run.method}", []).append(str(run.seed))
-    return f"{len(runs)} runs: " + "; ".join(
-        f"{name} seeds {', '.join(seeds)}" for name, seeds in found.items()
-    )
+    return f"{len(runs)} runs: " + "; ".join(f"{name} seeds {', '.join(seeds)}" for name, seeds in found.items())

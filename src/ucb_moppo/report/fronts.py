@@ -75,9 +75,7 @@ def _front_of_many(run: RunData) -> tuple[Figure, str]:
     largest = run.evaluated.weights[run.on_front].argmax(axis=1)
     colours = [PALETTE[j % len(PALETTE)] for j in largest]
     parallel_coordinates(axes, run.front, run.objectives, colours)
-    handles = [
-        Line2D([], [], color=PALETTE[j % len(PALETTE)], label=run.objectives[j]) for j in np.unique(largest)
-    ]
+    handles = [Line2D([], [], color=PALETTE[j % len(PALETTE)], label=run.objectives[j]) for j in np.unique(largest)]
     figure.legend(handles=handles, title="largest weight on", loc="outside right upper")
     return figure, "A line is a point of the front: what it gets in each objective, from worst to best found."
 

@@ -8,9 +8,7 @@ from typing import Any
 from ucb_moppo.report.data import RunData
 from ucb_moppo.report.style import weight_colours
 
-MISSING = (
-    "Plotly is not installed, so there is no rotatable plot here: pip install 'ucb-moppo[report]' adds it."
-)
+MISSING = "Plotly is not installed, so there is no rotatable plot here: pip install 'ucb-moppo[report]' adds it."
 
 
 def is_available() -> bool:
@@ -47,9 +45,7 @@ def make_rotatable(run: RunData) -> Any:
         text=texts,
         hovertemplate=f"%{{text}}<br>{values}<extra></extra>",
     )
-    scene: dict[str, Any] = {
-        f"{a}axis": {"title": {"text": o}} for o, a in zip(run.objectives, "xyz", strict=True)
-    }
+    scene: dict[str, Any] = {f"{a}axis": {"title": {"text": o}} for o, a in zip(run.objectives, "xyz", strict=True)}
     scene |= {"aspectmode": "cube", "camera": {"eye": {"x": 1.6, "y": 1.6, "z": 1.1}}}
     figure = go.Figure(marks)
     figure.update_layout(scene=scene, height=560, margin={"l": 0, "r": 0, "t": 0, "b": 0}, uirevision=1)

@@ -37,9 +37,7 @@ def interpolate_run(
     from ucb_moppo.reevaluation import evaluate_run
 
     if not counts:
-        raise ConfigError(
-            "--weights is empty; give how many weights per policy to evaluate, e.g. 10 20 50 100"
-        )
+        raise ConfigError("--weights is empty; give how many weights per policy to evaluate, e.g. 10 20 50 100")
     results: list[dict[str, Any]] = []
     for count in sorted(set(counts)):
         results.append(evaluate_run(path, count, episodes, threads=threads))

@@ -37,9 +37,7 @@ class Block:
 def figure_element(svg: str, title: str, caption: str, name: str) -> str:
     """An SVG inside the page, with its text for those who cannot see it and links to its files."""
     data = base64.b64encode(svg.encode()).decode()
-    links = "".join(
-        f'<a href="figures/{html.escape(name)}.{kind}">{kind.upper()}</a>' for kind in ("png", "svg")
-    )
+    links = "".join(f'<a href="figures/{html.escape(name)}.{kind}">{kind.upper()}</a>' for kind in ("png", "svg"))
     alternative = html.escape(f"{title}. {caption}", quote=True)
     return (
         f'<figure><img alt="{alternative}" src="data:image/svg+xml;base64,{data}">'
@@ -52,14 +50,11 @@ def folded(summary: str, content: str) -> str:
     return f"<details><summary>{html.escape(summary)}</summary>{content}</details>"
 
 
-def make_page(
-    title: str, lead: str, blocks: Sequence[Block], footer: str, scripts: Sequence[str] = ()
-) -> str:
+def make_page(title: str, lead: str, blocks: Sequence[Block], footer: str, scripts: Sequence[str] = ()) -> str:
     """The whole page as text."""
     contents = "".join(f'<li><a href="#{b.anchor}">{html.escape(b.title)}</a></li>' for b in blocks)
     body = "".join(
-        f'<section><h2 id="{b.anchor}">{html.escape(b.title)}</h2>{"".join(b.parts)}</section>'
-        for b in blocks
+        f'<section><h2 id="{b.anchor}">{html.escape(b.title)}</h2>{"".join(b.parts)}</section>' for b in blocks
     )
     code = "".join(f"<script>{script}</script>" for script in scripts)
     return (

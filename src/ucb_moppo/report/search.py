@@ -27,7 +27,9 @@ def selection_picture(run: RunData) -> Picture | None:
     bar = figure.colorbar(axes.images[0], ax=axes, label="environments near the weight")
     bar.set_ticks(np.unique(np.linspace(0, image.max(), 6).round()))
     title = f"Weights selected at each stage, {run.problem}, method {run.method}"
-    caption = "A row is a stage, from the first at the bottom; a column is an evaluated weight. White: not trained on."
+    caption = (
+        "A row is a stage, from the first at the bottom; a column is an evaluated weight. White: not trained on."
+    )
     return finish(figure, f"selection-{run.name}", title, caption, [run])
 
 
@@ -50,17 +52,13 @@ def selection_counts(run: RunData) -> NDArray:
 def column_order(run: RunData) -> NDArray:
     """Columns by policy, and by the weight of the first objective within a policy (for m = 2, just the latter)."""
     weights, policy = run.evaluated.weights, run.evaluated.policy
-    return (
-        np.lexsort((policy, weights[:, 0])) if weights.shape[1] == 2 else np.lexsort((weights[:, 0], policy))
-    )
+    return np.lexsort((policy, weights[:, 0])) if weights.shape[1] == 2 else np.lexsort((weights[:, 0], policy))
 
 
 def _draw_counts(axes: Axes, image: NDArray, stages: list[int]) -> None:
     shades = matplotlib_shades(int(image.max()))
     extent = (0, image.shape[1], -0.5, len(stages) - 0.5)
-    axes.imshow(
-        image, aspect="auto", origin="lower", cmap=shades, extent=extent, interpolation="nearest", vmin=0
-    )
+    axes.imshow(image, aspect="auto", origin="lower", cmap=shades, extent=extent, interpolation="nearest", vmin=0)
     ticks = range(0, len(stages), -(-len(stages) // 10))
     axes.set_yticks(ticks, [str(stages[i]) for i in ticks])
     axes.set_ylabel("stage")
@@ -129,9 +127,7 @@ def _draw_errors(axes: Axes, steps: NDArray, lines: list, j: int) -> None:
         ("absolute_error", "error of the surrogate", PALETTE[0]),
         ("absolute_change", "error of predicting no change", "0.6"),
     ):
-        axes.plot(
-            steps, [line["surrogate"][name][j] for line in lines], color=colour, label=label, marker="."
-        )
+        axes.plot(steps, [line["surrogate"][name][j] for line in lines], color=colour, label=label, marker=".")
     axes.set(ylabel="mean absolute error", ylim=(0, None))
     axes.legend(fontsize=7)
     steps_axis(axes)

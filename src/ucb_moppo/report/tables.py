@@ -68,8 +68,7 @@ def front_table(run: RunData) -> Table:
     ]
     m = len(run.objectives)
     rows = tuple(
-        (str(row[0]), *(f"{x:.3f}" for x in row[1 : 1 + m]), *(number(x) for x in row[1 + m :]))
-        for row in cells
+        (str(row[0]), *(f"{x:.3f}" for x in row[1 : 1 + m]), *(number(x) for x in row[1 + m :])) for row in cells
     )
     title = f"The front of {run.name}: {len(rows)} points"
     return Table(f"front-{run.name}", title, columns, rows, plain=(columns, tuple(cells)))

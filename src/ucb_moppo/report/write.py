@@ -28,9 +28,7 @@ def write_report(paths: Sequence[str | Path], out: str | Path) -> Path:
     """Write the report of the runs at ``paths`` into the directory ``out``; the path of its page."""
     out = Path(out)
     if not paths:
-        raise ConfigError(
-            "name at least one run, e.g. `ucb-moppo report runs/Hopper-v2-ucb-seed0 --out report`"
-        )
+        raise ConfigError("name at least one run, e.g. `ucb-moppo report runs/Hopper-v2-ucb-seed0 --out report`")
     if out.exists() and not out.is_dir():
         raise ConfigError(f"--out {out} is a file; name a directory")
     runs = load_all(paths)
@@ -54,9 +52,7 @@ class Report:
             self._add_section(section)
         for run in self.runs:
             self._add_run(run)
-        page = make_page(
-            self._title(sections), describe_runs(self.runs), self.blocks, self._footer(), self.scripts
-        )
+        page = make_page(self._title(sections), describe_runs(self.runs), self.blocks, self._footer(), self.scripts)
         self.out.mkdir(parents=True, exist_ok=True)
         path = self.out / PAGE
         path.write_text(page, encoding="utf-8")
@@ -102,9 +98,7 @@ class Report:
         ]
         parts += [self._figure(picture) for picture in pictures if picture is not None]
         if pictures[3] is None:
-            parts.append(
-                f'<p class="note">Method {html.escape(run.method)} has trained no surrogate here.</p>'
-            )
+            parts.append(f'<p class="note">Method {html.escape(run.method)} has trained no surrogate here.</p>')
         study = read_study(run.run.path)
         if study is not None:
             parts.append(self._figure(interpolation_picture([(run, study)])))

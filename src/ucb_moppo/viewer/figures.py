@@ -68,9 +68,7 @@ def make_layers(
             "line": {"width": 1.5, "color": OTHER},
         }
         layers.append(_layer(f"front of {theirs.name}", theirs, theirs.on_front, open_marker))
-        layers.append(
-            _single(f"best of {theirs.name}", [best], {"size": 15, "color": OTHER, "symbol": "diamond"})
-        )
+        layers.append(_single(f"best of {theirs.name}", [best], {"size": 15, "color": OTHER, "symbol": "diamond"}))
     ring = {"size": 15, "color": NEIGHBOUR, "symbol": "circle-open", "line": {"width": 2}}
     if neighbours:
         layers.append(_single("neighbours", neighbours, ring))
@@ -150,9 +148,7 @@ def rotating_figure(objectives: Sequence[str], layers: Sequence[Layer]) -> go.Fi
             marker["symbol"] = _SYMBOLS_3D[marker["symbol"]]
         x, y, z = layer["points"].T
         text = layer["text"]
-        figure.add_trace(
-            go.Scatter3d(x=x, y=y, z=z, mode="markers", name=layer["name"], marker=marker, text=text)
-        )
+        figure.add_trace(go.Scatter3d(x=x, y=y, z=z, mode="markers", name=layer["name"], marker=marker, text=text))
     scene: dict[str, Any] = {
         f"{axis}axis": {"title": {"text": name}} for axis, name in zip("xyz", objectives, strict=True)
     }
@@ -249,9 +245,7 @@ def curve_figure(data: RunData, index: int) -> go.Figure:
     steps, values = data.steps, data.series("hypervolume")
     figure = go.Figure(go.Scatter(x=steps, y=values, mode="lines", name="hypervolume", line={"color": FRONT}))
     now = {"size": 12, "color": CHOSEN}
-    figure.add_trace(
-        go.Scatter(x=[steps[index]], y=[values[index]], mode="markers", name="shown", marker=now)
-    )
+    figure.add_trace(go.Scatter(x=[steps[index]], y=[values[index]], mode="markers", name="shown", marker=now))
     figure.update_xaxes(title_text="training steps")
     figure.update_yaxes(title_text="hypervolume")
     return figure.update_layout(**LAYOUT)

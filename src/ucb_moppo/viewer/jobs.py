@@ -119,9 +119,7 @@ def render_rows(path: Path, rows: Sequence[int]) -> Iterator[Mapping[str, Any]]:
                 settled.add(told["row"])
             yield told
         reader.join(timeout=5)
-    last = next(
-        (line.strip() for line in reversed(errors) if line.strip()), f"exit code {process.returncode}"
-    )
+    last = next((line.strip() for line in reversed(errors) if line.strip()), f"exit code {process.returncode}")
     for row in rows:
         if row not in settled:
             yield {"row": row, "error": f"rendering stopped: {last}"}

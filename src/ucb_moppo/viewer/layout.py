@@ -145,9 +145,7 @@ def history_card(data: RunData) -> Component:
     return html.Section(
         [
             html.H2("How the front grew"),
-            html.Label(
-                [html.Span("training stage"), control, html.Output(id="stage-shown")], className="scrubber"
-            ),
+            html.Label([html.Span("training stage"), control, html.Output(id="stage-shown")], className="scrubber"),
             dcc.Graph(id="history", config=GRAPH, style={"height": "21rem"}),
             dcc.Graph(id="curve", config=GRAPH, style={"height": "15rem"}),
         ],
@@ -196,9 +194,7 @@ def picked_panel(
         ),
         html.Table(
             [
-                html.Thead(
-                    html.Tr([html.Th(h, className="number" if i else "") for i, h in enumerate(heads)])
-                ),
+                html.Thead(html.Tr([html.Th(h, className="number" if i else "") for i, h in enumerate(heads)])),
                 html.Tbody(rows),
             ]
         ),
@@ -225,14 +221,10 @@ def video_panel(progress: Progress, data: RunData, chosen: Choice, version: str)
     if progress.state == "failed":
         return [alert(f"No video: {progress.error}")]
     if progress.video is None:
-        waits = (
-            "Waiting for another video" if progress.state == "waiting" else f"Rendering, {progress.share:.0%}"
-        )
+        waits = "Waiting for another video" if progress.state == "waiting" else f"Rendering, {progress.share:.0%}"
         bar: dict[str, Any] = {"value": str(progress.share), "max": "1", "aria-label": "rendering"}
         return [html.P([waits], id="video-progress"), html.Progress(**bar)]
-    returns = ", ".join(
-        f"{n} {number(r)}" for n, r in zip(data.objectives, progress.video.returns, strict=True)
-    )
+    returns = ", ".join(f"{n} {number(r)}" for n, r in zip(data.objectives, progress.video.returns, strict=True))
     return [
         html.Video(
             src=f"/video/{MAIN}/{chosen.row}?{version[:12]}",

@@ -56,9 +56,7 @@ def make_server(sources, host: str, port: int):  # type: ignore[no-untyped-def] 
     try:
         return make(host, port, app.server, threaded=True, request_handler=Quiet)
     except (OSError, OverflowError, SystemExit) as fault:
-        raise ConfigError(
-            f"cannot serve on {host}:{port} ({fault}); choose another --port or --host"
-        ) from None
+        raise ConfigError(f"cannot serve on {host}:{port} ({fault}); choose another --port or --host") from None
 
 
 def render_pickable(source: Source) -> None:
@@ -69,6 +67,4 @@ def render_pickable(source: Source) -> None:
     snapshot = source.snapshot()
     if snapshot.data is None:
         raise ConfigError(f"there is nothing to render yet: {snapshot.problem}")
-    render_ahead(
-        source.path, pickable_rows(snapshot.data), lambda text: print(text, file=sys.stderr, flush=True)
-    )
+    render_ahead(source.path, pickable_rows(snapshot.data), lambda text: print(text, file=sys.stderr, flush=True))

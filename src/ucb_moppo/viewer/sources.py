@@ -59,9 +59,7 @@ class Source:
         except RunFormatError as fault:
             return Snapshot(stamp, None, str(fault))
         except (OSError, ValueError, KeyError, TypeError, IndexError) as fault:
-            return Snapshot(
-                stamp, None, f"{self.path} cannot be read as a run: {type(fault).__name__}: {fault}"
-            )
+            return Snapshot(stamp, None, f"{self.path} cannot be read as a run: {type(fault).__name__}: {fault}")
 
 
 def open_sources(run: Path, compare: Path | None) -> Mapping[str, Source]:

@@ -66,9 +66,7 @@ def render_row(run: Run, row: int, on_progress: Callable[[float], None] = lambda
     return Video(path, steps, tuple(returns))
 
 
-def write_episode(
-    run: Run, row: int, path: Path, on_progress: Callable[[float], None]
-) -> tuple[int, list[float]]:
+def write_episode(run: Run, row: int, path: Path, on_progress: Callable[[float], None]) -> tuple[int, list[float]]:
     """Run the evaluated episode to its end and film its beginning: steps taken, returns [m]."""
     from ucb_moppo.seeding import EVALUATION, EVALUATION_SEED, episode_seed
 
@@ -142,9 +140,7 @@ class Film:
         self._writer: Any = None
 
     def add(self, frame: np.ndarray) -> None:
-        even = frame[
-            : frame.shape[0] // 2 * 2, : frame.shape[1] // 2 * 2
-        ]  # H.264 takes colours of 2 × 2 pixels
+        even = frame[: frame.shape[0] // 2 * 2, : frame.shape[1] // 2 * 2]  # H.264 takes colours of 2 × 2 pixels
         if self._writer is None:
             self._writer = self._open(even.shape[1], even.shape[0])
             self._writer.send(None)

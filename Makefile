@@ -1,0 +1,45 @@
+# The same verbs for people and for CI. Everything is installed into $(VENV), from pinned versions.
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+READY = $(VENV)/.ready
+
+.PHONY: help demo test lint format bench docs clean
+
+help:
+	@echo "make demo    train on Swimmer for about two minutes and show what was found"
+	@echo "make test    run every test"
+	@echo "make lint    ruff and mypy"
+	@echo "make bench   throughput of training against raw physics, for the six problems"
+	@echo "make docs    check that links and commands in the documents hold"
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Python 3.11 or newer is needed; name one with: make PYTHON=python3.12 ..."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	@touch $@
+
+demo: $(READY)
+	$(BIN)/ucb-moppo train Swimmer-v2 --preset quick
+
+test: $(READY)
+	$(BIN)/python -m pytest -n 2 --dist worksteal tests
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY)
+	$(BIN)/python benchmarks/throughput.py
+
+docs: $(READY)
+	$(BIN)/python docs/check.py
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

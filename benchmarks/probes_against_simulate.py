@@ -1,0 +1,120 @@
+"""Do interpolated probes select as well as simulating every candidate, at a tenth of the cost?
+
+    python benchmarks/probes_against_simulate.py [--problem Swimmer-v2] [--steps 1000000]
+
+A run trains on what the probes select. At every boundary all candidates are simulated too, and the selection that
+those values would have made is compared with the one made: the hypervolume that each set of weights promises,
+computed with the simulated values for both, and the error of the interpolation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import tyro
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+
+from ucb_moppo.config import default_config, override, resolve
+from ucb_moppo.envs import make_spec
+from ucb_moppo.executor import LocalExecutor
+from ucb_moppo.pareto import hypervolume
+from ucb_moppo.search.methods import SearchContext, Selection
+from ucb_moppo.search.surrogate import interpolate_values
+from ucb_moppo.trainer import StageRecord, Trainer
+
+
+class ComparingTrainer(Trainer):
+    """Simulates all candidates at every boundary beside the probes."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.simulated: list[NDArray] = []
+        self.simulated_steps = 0
+        self.comparisons: list[dict[str, float]] = []
+        self.method = replace(self.method, choose=self._choose_both(self.method.choose))
+
+    def _evaluate(self, *args: Any) -> StageRecord:
+        evaluation = self.executor.evaluate(self.decomposition.candidates, self.config.episodes)
+        self.simulated.append(evaluation.returns)
+        self.simulated_steps += evaluation.steps
+        return super()._evaluate(*args)
+
+    def _choose_both(self, choose: Any) -> Any:
+        def both(context: SearchContext) -> Selection:
+            chosen = choose(context)
+            values = np.stack(self.simulated)
+            other = choose(replace(context, evaluated_weights=context.candidates, values=values))
+            self.comparisons.append(self._compare(chosen, other))
+            return chosen
+
+        return both
+
+    def _compare(self, chosen: Selection, other: Selection) -> dict[str, float]:
+        now, candidates = self.simulated[-1], self.decomposition.candidates
+        error = [
+            np.abs(interpolate_values(w, v, c) - truth)
+            for w, v, c, truth in zip(self.decomposition.probes, self.history[-1], candidates, now, strict=True)
+        ]
+        spread = np.ptp(now.reshape(-1, now.shape[-1]), axis=0)
+        return {
+            "interpolation_error": float((np.mean(error, axis=(0, 1)) / spread).mean()),
+            "probes": self._promised(chosen),
+            "simulate": self._promised(other),
+            "distance": float(np.abs(np.sort(chosen.weights, 1) - np.sort(other.weights, 1)).mean()),
+        }
+
+    def _promised(self, selection: Selection) -> float:
+        """Hypervolume of the selected weights' simulated values, all policies together."""
+        points = []
+        for weights, candidates, values in zip(
+            selection.weights, self.decomposition.candidates, self.simulated[-1], strict=True
+        ):
+            rows = np.abs(candidates[None] - weights[:, None]).sum(-1).argmin(1)
+            points.append(values[rows])
+        assert self.config.reference_point is not None
+        return hypervolume(np.concatenate(points), self.config.reference_point)
+
+
+@dataclass(frozen=True)
+class Options:
+    """Compare what probes select with what simulating every candidate would."""
+
+    problem: str = "Swimmer-v2"
+    """Problem to train on."""
+    steps: int = 1_000_000
+    """Training steps."""
+    seed: int = 0
+    """Seed of the run."""
+
+
+def main() -> None:
+    options = tyro.cli(Options)
+    config = override(default_config(options.problem), steps=options.steps, seed=options.seed)
+    spec = make_spec(config.problem)
+    config = resolve(config, spec)
+    trainer = ComparingTrainer(config, spec, LocalExecutor(config))
+    for record in trainer.run():
+        print(f"stage {record.stage}: HV {record.indicators['hypervolume']:.4g}", flush=True)
+    columns = (
+        "stage",
+        "HV of probes' choice",
+        "HV of simulate's choice",
+        "ratio",
+        "distance",
+        "interpolation error",
+    )
+    table = Table(*columns, title=f"{config.problem}, seed {config.seed}, {config.steps:,} steps")
+    for stage, row in enumerate(trainer.comparisons, 1):
+        ratio = row["probes"] / row["simulate"]
+        cells = (f"{row['probes']:.4g}", f"{row['simulate']:.4g}", f"{ratio:.3f}", f"{row['distance']:.4f}")
+        table.add_row(str(stage), *cells, f"{row['interpolation_error']:.1%} of the range")
+    Console().print(table)
+    print(f"evaluation steps: probes {trainer.evaluation_steps:,}, simulate {trainer.simulated_steps:,}")
+
+
+if __name__ == "__main__":
+    main()

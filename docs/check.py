@@ -1,0 +1,82 @@
+"""Check that the documents hold: links lead somewhere, commands and options exist, named code is there.
+
+python docs/check.py
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from ucb_moppo.cli import COMMANDS
+
+ROOT = Path(__file__).resolve().parent.parent
+LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+CODE = re.compile(r"`((?:\w+/)*\w+\.py)::(\w+)`")
+COMMAND = re.compile(r"^\s*(?:\$ )?(ucb-moppo [^#|]*)", re.MULTILINE)
+
+
+def documents() -> list[Path]:
+    return sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("**/*.md")])
+
+
+@cache
+def help_of(command: str) -> str:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
+        COMMANDS[command](["--help"])
+    return out.getvalue()
+
+
+@cache
+def names_in(path: Path) -> set[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    kinds = (ast.FunctionDef, ast.ClassDef)
+    return {node.name for node in ast.walk(tree) if isinstance(node, kinds)}
+
+
+def broken_links(path: Path, text: str) -> Iterator[str]:
+    for target in LINK.findall(text):
+        if not (path.parent / target).exists():
+            yield f"links to {target}, which does not exist"
+
+
+def broken_code(text: str) -> Iterator[str]:
+    for file, name in CODE.findall(text):
+        path = ROOT / "src" / "ucb_moppo" / file
+        if not path.is_file():
+            yield f"names {file}, which does not exist"
+        elif name not in names_in(path):
+            yield f"names {name}, which is not in {file}"
+
+
+def broken_commands(text: str) -> Iterator[str]:
+    blocks = re.findall(r"```(?:bash|sh|console)\n(.*?)```", text, re.DOTALL)
+    for line in COMMAND.findall("\n".join(blocks).replace("\\\n", " ")):
+        words = shlex.split(line)[1:]
+        if words and words[0] in COMMANDS:
+            missing = [w for w in words if w.startswith("--") and w.split("=")[0] not in help_of(words[0])]
+            yield from (f"uses {option} of `{words[0]}`, which has no such option" for option in missing)
+        elif words and not words[0].startswith("-"):
+            yield f"uses the command {words[0]}, which does not exist"
+
+
+def main() -> None:
+    faults = []
+    for path in documents():
+        text = path.read_text(encoding="utf-8")
+        for fault in (*broken_links(path, text), *broken_code(text), *broken_commands(text)):
+            faults.append(f"{path.relative_to(ROOT)} {fault}")
+    print("\n".join(faults) if faults else f"{len(documents())} documents hold")
+    sys.exit(bool(faults))
+
+
+if __name__ == "__main__":
+    main()
