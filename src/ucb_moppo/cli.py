@@ -57,7 +57,7 @@ class Train:
     tensorboard: bool = False
     """Write TensorBoard event files into the run's directory as well (pip install 'ucb-moppo[tensorboard]')."""
     wandb: bool = False
-    """Log to Weights & Biases as well, offline unless WANDB_MODE says otherwise (pip install 'ucb-moppo[wandb]')."""
+    """Log to Weights & Biases too, offline unless WANDB_MODE says otherwise (pip install 'ucb-moppo[wandb]')."""
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,8 @@ def _front_of_two(run: RunData) -> tuple[Figure, str]:
     axes = figure.subplots()
     _scatter_dominated(axes, run, 0, 1)
     marks = axes.scatter(
-        *run.front.T,
+        run.front[:, 0],
+        run.front[:, 1],
         c=run.evaluated.weights[run.on_front, 0],
         vmin=0,
         vmax=1,
@@ -165,8 +166,9 @@ def _draw_stage(axes: Axes, run: RunData, index: int, limits: NDArray) -> None:
         return
     colour = returns[:, 2] if len(run.objectives) == 3 else run.evaluated.weights[:, 0]
     scale = limits[:, 2] if len(run.objectives) == 3 else (0, 1)
-    axes.scatter(*returns[~front, :2].T, s=8, color=DOMINATED, linewidths=0)
-    axes.scatter(*returns[front, :2].T, s=16, c=colour[front], vmin=scale[0], vmax=scale[1], zorder=3)
+    axes.scatter(returns[~front, 0], returns[~front, 1], s=8, color=DOMINATED, linewidths=0)
+    x, y = returns[front, 0], returns[front, 1]
+    axes.scatter(x, y, s=16, c=colour[front], vmin=scale[0], vmax=scale[1], zorder=3)
     axes.set(xlim=limits[:, 0], ylim=limits[:, 1], xlabel=run.objectives[0], ylabel=run.objectives[1])
 
 

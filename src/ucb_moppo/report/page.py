@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; color: #1b1b1b; max-width: 72rem; margin: 0 auto; padding: 1rem 1.5rem 4rem; }
-h1 { font-size: 1.7rem; margin-bottom: .2rem } h2 { margin-top: 2.6rem; border-bottom: 2px solid #0072B2; padding-bottom: .2rem }
+body { font: 16px/1.5 system-ui, sans-serif; color: #1b1b1b; max-width: 72rem; margin: 0 auto;
+  padding: 1rem 1.5rem 4rem }
+h1 { font-size: 1.7rem; margin-bottom: .2rem }
+h2 { margin-top: 2.6rem; border-bottom: 2px solid #0072B2; padding-bottom: .2rem }
 figure { margin: 1.6rem 0 } figure img { max-width: 100%; height: auto; display: block; margin: 0 auto }
 figcaption, .note { color: #555; font-size: .88rem } figcaption a { margin-left: .6em }
 .table { overflow-x: auto; margin-top: 1.6rem } table { border-collapse: collapse; font-size: .9rem }
@@ -62,5 +64,6 @@ def make_page(title: str, lead: str, blocks: Sequence[Block], footer: str, scrip
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{html.escape(title)}</title><style>{STYLE}</style>{code}</head><body><main>"
         f"<h1>{html.escape(title)}</h1><p>{html.escape(lead)}</p>"
-        f'<nav aria-label="Contents"><ul>{contents}</ul></nav>{body}</main><footer>{footer}</footer></body></html>\n'
+        f'<nav aria-label="Contents"><ul>{contents}</ul></nav>{body}</main>'
+        f"<footer>{footer}</footer></body></html>\n"
     )

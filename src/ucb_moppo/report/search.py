@@ -25,7 +25,7 @@ def selection_picture(run: RunData) -> Picture | None:
     _draw_counts(axes, image, stages)
     _label_weights(axes, run, image.shape[1])
     bar = figure.colorbar(axes.images[0], ax=axes, label="environments near the weight")
-    bar.set_ticks(np.unique(np.linspace(0, image.max(), 6).round()))
+    bar.set_ticks(np.unique(np.linspace(0, image.max(), 6).round()).tolist())
     title = f"Weights selected at each stage, {run.problem}, method {run.method}"
     caption = (
         "A row is a stage, from the first at the bottom; a column is an evaluated weight. White: not trained on."

@@ -1,4 +1,4 @@
-"""What a preference picks, and how that compares with its neighbours on the front. Pure functions of a run's data."""
+"""What a preference picks, and how that compares with its neighbours: pure functions of a run's data."""
 
 from __future__ import annotations
 

@@ -108,6 +108,7 @@ def projection_figure(objectives: Sequence[str], layers: Sequence[Layer]) -> go.
     panels = pairs(len(objectives))
     figure = make_subplots(1, len(panels), horizontal_spacing=0.1 if len(panels) > 1 else 0)
     for column, (i, j) in enumerate(panels, start=1):
+        values = f"{objectives[i]} %{{x:,.1f}}<br>{objectives[j]} %{{y:,.1f}}"
         for layer in layers:
             figure.add_trace(
                 go.Scatter(
@@ -119,7 +120,7 @@ def projection_figure(objectives: Sequence[str], layers: Sequence[Layer]) -> go.
                     showlegend=column == 1,
                     marker=layer["marker"],
                     text=layer["text"],
-                    hovertemplate=f"%{{text}}<br>{objectives[i]} %{{x:,.1f}}<br>{objectives[j]} %{{y:,.1f}}<extra></extra>",
+                    hovertemplate=f"%{{text}}<br>{values}<extra></extra>",
                 ),
                 row=1,
                 col=column,

@@ -107,7 +107,8 @@ def render_rows(path: Path, rows: Sequence[int]) -> Iterator[Mapping[str, Any]]:
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
-        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
         errors: list[str] = []
         reader = threading.Thread(target=lambda: errors.extend(process.stderr), daemon=True)  # type: ignore[arg-type]
         reader.start()

@@ -125,7 +125,7 @@ def make_drawable(run: Run) -> Any:
         problem = f"ucb_moppo.envs.registration:ucb_moppo/{problem}"
         options |= {"width": WIDTH, "height": HEIGHT, "default_camera_config": _CAMERA}
     batch = GymBatch(problem, 1, config["horizon"], config["reference_point"], **options)
-    model = getattr(batch.environments[0].unwrapped, "model", None)
+    model: Any = getattr(batch.environments[0].unwrapped, "model", None)
     if hasattr(model, "vis"):
         # Without a graphics card, shadows and smooth edges take nine tenths of the time.
         model.vis.quality.shadowsize = model.vis.quality.offsamples = 0
