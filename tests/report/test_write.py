@@ -6,8 +6,8 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from sample_runs import write_sample
 
+from sample_runs import write_sample
 from ucb_moppo.cli import main
 from ucb_moppo.errors import ConfigError
 from ucb_moppo.report import interactive
