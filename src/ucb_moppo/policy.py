@@ -81,7 +81,7 @@ class Policy:
             "weight": self.weight.tolist(),
             "expected_returns": self.expected_returns.tolist(),
         }
-        arrays = {name: np.ascontiguousarray(array) for name, array in self.tensors.items()}
+        arrays = {name: np.asarray(array, order="C") for name, array in self.tensors.items()}
         save_file(arrays, path, metadata={"ucb_moppo": json.dumps(header)})
         return path
 

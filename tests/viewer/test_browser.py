@@ -127,7 +127,8 @@ def test_history_shows_how_the_front_grew(page, swimmer):
         )
         # After stage 1 of 3 the arc's radius was 100 · (½ + ½ · ⅓).
         page.wait_for_function(
-            "() => { const t = document.querySelector('#history .js-plotly-plot').data.find(t => t.name === 'then');"
+            "() => { const plot = document.querySelector('#history .js-plotly-plot');"
+            " const t = plot.data.find(t => t.name === 'then');"
             " const list = v => Array.from(v._inputArray || v);"
             " return Math.abs(Math.hypot(list(t.x)[0], list(t.y)[0]) - 200 / 3) < 0.01; }"
         )
