@@ -97,7 +97,7 @@ def parallel_coordinates(
     lines = np.stack([np.broadcast_to(np.arange(m), scaled.shape), scaled], axis=-1)
     axes.add_collection(LineCollection(list(lines), colors=colours, linewidths=1.2, alpha=0.8))
     for j in range(m):
-        axes.axvline(j, color="0.6", linewidth=0.8, zorder=0)
+        axes.vlines(j, 0, 1, color="0.6", linewidth=0.8, zorder=0)
         for level, value, side in ((0, limits[0, j], "top"), (1, limits[1, j], "bottom")):
             axes.text(j, level + (0.03 if level else -0.03), f"{value:.4g}", ha="center", va=side, fontsize=7)
     axes.set(xlim=(-0.4, m - 0.6), ylim=(-0.12, 1.12), yticks=[])
@@ -137,6 +137,9 @@ def growth_picture(run: RunData) -> Picture:
     caption = "Evaluations at evenly spaced stages, and the hypervolume of all of them."
     if len(run.objectives) == 3:
         caption += f" Colour: {run.objectives[2]}, brighter is more."
+    if len(run.objectives) > 3:
+        numbered = ", ".join(f"{j + 1} {name}" for j, name in enumerate(run.objectives))
+        caption += f" A line is a point; axes: {numbered}."
     return finish(figure, f"growth-{run.name}", title, caption, [run])
 
 
