@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucb_moppo.envs.base import BatchEnv
+from ucb_moppo.errors import EnvironmentFault
 from ucb_moppo.ppo.networks import greedy_action
 from ucb_moppo.rollout import Actors, apply_actors
 from ucb_moppo.seeding import EVALUATION, EVALUATION_SEED, episode_seed
@@ -54,7 +55,13 @@ def run_episodes(actors: Actors, weights: NDArray, env: BatchEnv, seeds: list[in
         output = apply_actors(actors, observation.reshape(num_policies, width, -1), weight)
         action = greedy_action(actors.params, output)
         flat = action.reshape(num_policies * width, *action.shape[2:])
-        step = env.step(flat[alive], alive)
+        try:
+            step = env.step(flat[alive], alive)
+        except EnvironmentFault as fault:
+            if fault.environment is None:
+                raise
+            k, column = divmod(fault.environment, width)
+            raise EnvironmentFault(f"policy {k} under weight {weights[k, column].tolist()}: {fault}") from fault
         returns[alive] += step.reward
         observation[alive] = step.observation
         steps += alive.size

@@ -66,7 +66,9 @@ class Policy:
             raise ConfigError(
                 f"an observation of shape {observation.shape} was given; {self.spec.name} has {size} numbers"
             )
-        return observation.reshape(-1, size).astype(np.float32), observation.size == size
+        # A picture of 2 × 3 is one observation of 6 numbers; a table of 1 × 6 is a batch of one.
+        single = observation.size == size and (observation.ndim < 2 or observation.shape[-1] != size)
+        return observation.reshape(-1, size).astype(np.float32), single
 
     def save(self, path: str | Path) -> Path:
         """Write the policy to one file that ``ucb_moppo.load`` reads."""
@@ -81,7 +83,7 @@ class Policy:
             "weight": self.weight.tolist(),
             "expected_returns": self.expected_returns.tolist(),
         }
-        arrays = {name: np.asarray(array, order="C") for name, array in self.tensors.items()}
+        arrays = {name: np.array(array, order="C") for name, array in self.tensors.items()}
         save_file(arrays, path, metadata={"ucb_moppo": json.dumps(header)})
         return path
 

@@ -211,7 +211,7 @@ class RunWriter:
         path = self.path / EVALUATIONS
         new = not path.exists()
         with path.open("a", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file)
+            writer = csv.writer(file, lineterminator="\n")
             if new:
                 writer.writerow(["stage", *_front_header(weights.shape[-1])])
             writer.writerows([stage, *row] for row in _front_rows(weights, returns))

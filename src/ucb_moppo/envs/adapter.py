@@ -214,7 +214,8 @@ class GymBatch:
         if reward.shape != (self.spec.num_objectives,) or not np.isfinite(reward).all():
             raise EnvironmentFault(
                 f"{self.name}: environment {env} paid {paid!r} at step {self._elapsed[env] + 1}; "
-                f"its step must return {self.spec.num_objectives} finite rewards"
+                f"its step must return {self.spec.num_objectives} finite rewards",
+                env,
             )
         self._actions[env].append(action)
         self._elapsed[env] += 1
@@ -251,17 +252,17 @@ class GymBatch:
 
     @contextmanager
     def _faults_named(self, env: int) -> Iterator[None]:
-        with faults_named(f"{self.name}: environment {env} failed after {self._elapsed[env]} steps"):
+        with faults_named(f"{self.name}: environment {env} failed after {self._elapsed[env]} steps", env):
             yield
 
 
 @contextmanager
-def faults_named(where: str) -> Iterator[None]:
+def faults_named(where: str, env: int | None = None) -> Iterator[None]:
     """Report any exception of an environment's own as an EnvironmentFault that says where it happened."""
     try:
         yield
     except Exception as fault:
-        raise EnvironmentFault(f"{where}: {type(fault).__name__}: {fault}") from fault
+        raise EnvironmentFault(f"{where}: {type(fault).__name__}: {fault}", env) from fault
 
 
 # --- making an environment and describing it ---------------------------------------------------------------

@@ -103,7 +103,8 @@ class NativeBatch:
             row = int(np.flatnonzero(~np.isfinite(applied).all(axis=1))[0])
             raise EnvironmentFault(
                 f"{self.spec.name}: environment {ids[row]} was given action {applied[row].tolist()} after "
-                f"{self._elapsed[ids[row]]} steps; check the actor's parameters and the learning rate"
+                f"{self._elapsed[ids[row]]} steps; check the actor's parameters and the learning rate",
+                int(ids[row]),
             )
         return applied
 
@@ -133,7 +134,8 @@ class NativeBatch:
             env = int(fault.ids[0])
             raise EnvironmentFault(
                 f"{self.spec.name}: MuJoCo failed in environment {env} after {self._elapsed[env]} steps: "
-                f"{self._batch.error(env)}"
+                f"{self._batch.error(env)}",
+                env,
             ) from fault
 
 
