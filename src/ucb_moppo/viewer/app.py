@@ -47,7 +47,7 @@ def make_app(sources: Mapping[str, Source], renderer: Renderer, host: str = "127
         title=f"{sources[MAIN].path.resolve().name} · ucb-moppo",
         update_title="",
     )
-    app.layout = lambda: layout.make_layout(sources[MAIN].snapshot(), stamp_of(sources))
+    app.layout = lambda: layout.make_layout(sources[MAIN].snapshot(), other_data(sources), stamp_of(sources))
     guard(app.server, host)
     add_downloads(app.server, sources)
     follow_run(app, sources)
@@ -157,9 +157,9 @@ def stamp_of(sources: Mapping[str, Source]) -> str:
     return "|".join(source.stamp() for source in sources.values())
 
 
-def newest(sources: Mapping[str, Source], name: str = MAIN) -> RunData:
-    """A run's data; nothing on the page moves while there is none."""
-    data = sources[name].snapshot().data if name in sources else None
+def newest(sources: Mapping[str, Source]) -> RunData:
+    """The run's data; nothing on the page moves while there is none."""
+    data = sources[MAIN].snapshot().data
     if data is None:
         raise PreventUpdate
     return data
@@ -167,8 +167,12 @@ def newest(sources: Mapping[str, Source], name: str = MAIN) -> RunData:
 
 def compared(sources: Mapping[str, Source], preference: Any) -> tuple[RunData, Choice] | None:
     """The other run and what it has for a preference; None while it cannot be read."""
-    data = sources[OTHER].snapshot().data if OTHER in sources else None
+    data = other_data(sources)
     return None if data is None else (data, choose(data, preference))
+
+
+def other_data(sources: Mapping[str, Source]) -> RunData | None:
+    return sources[OTHER].snapshot().data if OTHER in sources else None
 
 
 def follow_run(app: Dash, sources: Mapping[str, Source]) -> None:
@@ -186,13 +190,12 @@ def follow_run(app: Dash, sources: Mapping[str, Source]) -> None:
         snapshot = sources[MAIN].snapshot()
         had_data = bool(shares)
         if had_data != (snapshot.data is not None):
-            return found, layout.page(snapshot)
+            return found, layout.page(snapshot, other_data(sources))
         return (no_update if found == stamp else found), no_update
 
     @app.callback(Output("status", "children"), Input("stamp", "data"))
     def say_status(stamp: str) -> str:
-        other = sources[OTHER].snapshot().data if OTHER in sources else None
-        return layout.status_text(newest(sources), other)
+        return layout.status_text(newest(sources), other_data(sources))
 
 
 def follow_preference(app: Dash, sources: Mapping[str, Source]) -> None:

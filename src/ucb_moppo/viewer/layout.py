@@ -27,18 +27,18 @@ def named(label: str) -> dict[str, Any]:
     return {"aria-label": label}
 
 
-def make_layout(snapshot: Snapshot, stamp: str) -> Component:
+def make_layout(snapshot: Snapshot, other: RunData | None, stamp: str) -> Component:
     """The whole page as it is first sent; ``stamp`` tells when the files of its runs change."""
     return html.Main(
         [
             dcc.Store(id="stamp", data=stamp),
             dcc.Interval(id="clock", interval=CLOCK_MS),
-            html.Div(page(snapshot), id="page"),
+            html.Div(page(snapshot, other), id="page"),
         ]
     )
 
 
-def page(snapshot: Snapshot) -> list[Component]:
+def page(snapshot: Snapshot, other: RunData | None) -> list[Component]:
     """Everything below the stores: the viewer, or why there is nothing to view."""
     if snapshot.data is None:
         return [
@@ -51,7 +51,7 @@ def page(snapshot: Snapshot) -> list[Component]:
         html.Header(
             [
                 html.H1(f"{data.problem}: what would you like more of?"),
-                html.P(status_text(data, None), id="status", className="quiet"),
+                html.P(status_text(data, other), id="status", className="quiet"),
             ]
         ),
         html.Div([left_column(data), right_column(data)], className="columns"),
