@@ -17,6 +17,8 @@ from ucb_moppo.report.statistics import CONFIDENCE, Estimate, aggregate, estimat
 
 NONE = "–"
 PAPER_HORIZON = 1000
+COMPARED = ("hypervolume", "expected_utility")
+"""What methods are compared by; of the others a table for the eye shows the mean alone, and CSV everything."""
 
 
 @dataclass(frozen=True)
@@ -78,15 +80,17 @@ def comparison_table(section: Section) -> Table:
     """Methods side by side: mean ± standard deviation, and IQM with its interval, over seeds."""
     labels = list(INDICATORS.values())
     columns = ["method", "seeds"]
-    for label in labels:
-        columns += [f"{label}: mean ± std", f"{label}: IQM [{CONFIDENCE:.0%} interval]"]
+    for name, label in INDICATORS.items():
+        columns += [f"{label}: mean ± std", f"{label}: IQM [{CONFIDENCE:.0%} interval]"][: 1 + (name in COMPARED)]
     rows, plain = [], []
     for group in section.groups:
-        found = [estimate(group.values(name)) for name in INDICATORS]
+        found = {name: estimate(group.values(name)) for name in INDICATORS}
         seeds = ", ".join(map(str, group.seeds))
-        cells = [cell for one in found for cell in (mean_and_std(one), iqm_and_interval(one))]
+        cells = []
+        for name, one in found.items():
+            cells += [mean_and_std(one), iqm_and_interval(one)][: 1 + (name in COMPARED)]
         rows.append((group.label, seeds, *cells))
-        plain.append((group.label, seeds, *(x for one in found for x in one[:5])))
+        plain.append((group.label, seeds, *(x for one in found.values() for x in one[:5])))
     fields = [f"{label} {part}" for label in labels for part in ("mean", "std", "IQM", "low", "high")]
     return Table(
         f"comparison-{slug(section.title)}",
