@@ -1,5 +1,7 @@
 """Videos: the evaluated episode itself, rendered offscreen, cached, and readable messages where it cannot be."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -70,10 +72,11 @@ def test_render_ahead_tells_how_far_it_is(swimmer, told):
     assert lines == ["video 1 of 1: rendered"]
 
 
-def test_an_environment_that_cannot_be_drawn_says_so(tmp_path):
-    run = write_sample(tmp_path / "tree", problem="fruit-tree-v0", num_policies=2, probes=2)
+def test_an_environment_that_cannot_be_drawn_says_so(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[1]))
+    run = write_sample(tmp_path / "counter", problem="probe_envs:probe/Counter-v0", num_policies=2, probes=2)
     (line,) = [line for line in render_rows(run, [0]) if "error" in line]
-    assert "fruit-tree-v0" in line["error"]
+    assert "probe/Counter-v0 cannot be drawn" in line["error"]
     assert "Traceback" not in line["error"]
 
 

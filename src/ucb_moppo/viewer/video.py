@@ -124,7 +124,10 @@ def make_drawable(run: Run) -> Any:
     if problem in PROBLEMS:
         problem = f"ucb_moppo.envs.registration:ucb_moppo/{problem}"
         options |= {"width": WIDTH, "height": HEIGHT, "default_camera_config": _CAMERA}
-    batch = GymBatch(problem, 1, config["horizon"], config["reference_point"], **options)
+    try:
+        batch = GymBatch(problem, 1, config["horizon"], config["reference_point"], **options)
+    except ConfigError as fault:
+        raise ConfigError(f"{problem} cannot be drawn: {fault}") from fault
     model: Any = getattr(batch.environments[0].unwrapped, "model", None)
     if hasattr(model, "vis"):
         # Without a graphics card, shadows and smooth edges take nine tenths of the time.
