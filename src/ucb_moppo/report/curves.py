@@ -87,7 +87,7 @@ def bands_picture(section: Section) -> Picture:
     panels = figure.subplots(1, 2)
     for axes, name in zip(panels, ("hypervolume", "expected_utility"), strict=True):
         for index, group in enumerate(section.groups):
-            colour = group_colour(group.runs[0].method if len(group.label) < 8 else "", index)
+            colour = group_colour(group.label, index)
             band = make_band([(run.steps, run.series(name)) for run in group.runs])
             axes.plot(band.steps, band.mean, color=colour, label=f"{group.label} ({len(group.runs)} seeds)")
             axes.fill_between(

@@ -188,14 +188,14 @@ def overlay_picture(section: Section) -> Picture:
     limits = np.stack([everything.min(0), everything.max(0)])
     handles = []
     for index, group in enumerate(section.groups):
-        colour = group_colour(group.runs[0].method if len(group.label) < 8 else "", index)
+        colour = group_colour(group.label, index)
         handles.append(Line2D([], [], color=colour, marker="o", linestyle="", label=group.label))
         for run in group.runs:
             _overlay_run(panels, run, pairs, colour, limits)
     figure.legend(handles=handles, loc="outside right upper")
     return finish(
         figure,
-        f"fronts-{section.first.problem}".replace("/", "-"),
+        f"fronts-{section.title}",
         f"Fronts of {section.title}",
         "The points on the front of every run, a colour per method; all seeds of a method share it.",
         section.runs,

@@ -83,8 +83,9 @@ def steps_axis(axes: Axes, label: str = "training steps") -> None:
     axes.set_xlabel(label)
 
 
-def group_colour(method: str, index: int) -> str:
-    return METHOD_COLOURS.get(method, PALETTE[(4 + index) % len(PALETTE)])
+def group_colour(label: str, index: int) -> str:
+    """A method's own colour, the same in every report; others by their place in this one."""
+    return METHOD_COLOURS.get(label, PALETTE[(4 + index) % len(PALETTE)])
 
 
 def weight_colours(weights: NDArray) -> NDArray:
