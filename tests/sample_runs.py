@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ from ucb_moppo.envs import make_spec
 from ucb_moppo.envs.base import ActionSpec, EnvSpec
 from ucb_moppo.pareto import cardinality, expected_utility, hypervolume, sparsity
 from ucb_moppo.ppo.networks import ACTOR_GAIN, init_mlp
-from ucb_moppo.run import RunWriter
+from ucb_moppo.run import MANIFEST, RunWriter
+from ucb_moppo.storage import make_digest
 from ucb_moppo.trainer import make_run_decomposition
 from ucb_moppo.weights import even_weights
 
@@ -48,9 +50,13 @@ def write_sample(
     scale: float = 100.0,
     finished: bool = True,
     returns: Sequence[NDArray] | None = None,
+    found: Mapping[str, float] = MappingProxyType({}),
     **settings: Any,
 ) -> Path:
-    """A run of ``num_stages`` evaluations on the arc, or with the given ``returns`` [K, P, m] of each."""
+    """A run of ``num_stages`` evaluations on the arc, or with the given ``returns`` [K, P, m] of each.
+
+    ``found`` replaces what the summary says was found.
+    """
     spec = make_spec(problem, settings.get("horizon")) if problem else sample_spec(num_objectives)
     config = override(
         default_config(problem or "Swimmer-v2", "paper"),
@@ -59,12 +65,14 @@ def write_sample(
     )
     config = resolve(config, spec)
     data = to_json(config) | {"problem": spec.name}
-    writer = RunWriter(path, data, spec)
-    parts = make_run_decomposition(config, spec)
+    path.mkdir(parents=True)
+    writer, parts = RunWriter(path, data, spec), make_run_decomposition(config, spec)
     for stage in range(num_stages):
         values = arc_returns(parts.probes, stage, num_stages, scale) if returns is None else returns[stage]
-        _write_stage(writer, spec, stage, parts, values, method)
-    _write_summary(writer, spec, data, values, num_stages - 1, finished)
+        summary = stage_summary(spec, data, values, stage, finished and stage == num_stages - 1) | found
+        metrics = stage_metrics(spec, stage, parts.candidates, values, method)
+        tensors = random_tensors(spec, num_policies)
+        writer.write_stage(stage, metrics, parts.probes, values, tensors, summary)
     return path
 
 
@@ -78,8 +86,8 @@ def indicators(values: NDArray, spec: EnvSpec) -> dict[str, float]:
     }
 
 
-def _write_stage(writer: RunWriter, spec: EnvSpec, stage: int, parts: Any, values: NDArray, method: str) -> None:
-    line = {
+def stage_metrics(spec: EnvSpec, stage: int, candidates: NDArray, values: NDArray, method: str) -> dict[str, Any]:
+    return {
         "stage": stage,
         "iteration": stage,
         "training_steps": stage * STEPS_PER_STAGE,
@@ -87,14 +95,10 @@ def _write_stage(writer: RunWriter, spec: EnvSpec, stage: int, parts: Any, value
         "seconds": 10.0 * (stage + 1),
         "stage_seconds": {"selecting": 1.0, "training": 6.0, "evaluating": 3.0},
         **indicators(values, spec),
-        "selected_weights": parts.candidates[:, :2].tolist() if stage else None,
+        "selected_weights": candidates[:, :2].tolist() if stage else None,
         "learning": {},
         "surrogate": surrogate_lines(values) if stage > 1 and method in ("ucb", "mean") else {},
     }
-    writer.append_metrics(line)
-    writer.append_evaluations(stage, parts.probes, values)
-    writer.write_front(parts.probes, values)
-    writer.write_policies(random_tensors(spec, len(parts.pivots)))
 
 
 def surrogate_lines(values: NDArray) -> dict[str, Any]:
@@ -124,28 +128,28 @@ def random_tensors(spec: EnvSpec, num_policies: int) -> dict[str, NDArray]:
     return tensors
 
 
-def _write_summary(
-    writer: RunWriter, spec: EnvSpec, config: dict[str, Any], values: NDArray, last: int, finished: bool
-) -> None:
-    writer.write_summary(
-        {
-            "problem": spec.name,
-            "method": config["method"],
-            "seed": config["seed"],
-            "objectives": list(spec.objectives),
-            "reference_point": list(spec.reference_point),
-            "finished": finished,
-            **indicators(values, spec),
-            "policies": config["search"]["policies"],
-            "parameters": 1234,
-            "training_steps": last * STEPS_PER_STAGE,
-            "evaluation_steps": (last + 1) * 1000,
-            "seconds": 10.0 * (last + 1),
-        }
-    )
+def stage_summary(
+    spec: EnvSpec, config: Mapping[str, Any], values: NDArray, stage: int, finished: bool
+) -> dict[str, Any]:
+    return {
+        "problem": spec.name,
+        "method": config["method"],
+        "seed": config["seed"],
+        "objectives": list(spec.objectives),
+        "reference_point": list(spec.reference_point),
+        "finished": finished,
+        **indicators(values, spec),
+        "policies": config["search"]["policies"],
+        "parameters": 1234,
+        "training_steps": stage * STEPS_PER_STAGE,
+        "evaluation_steps": (stage + 1) * 1000,
+        "seconds": 10.0 * (stage + 1),
+    }
 
 
-def set_summary(path: Path, **changes: Any) -> None:
-    """Change what a run says it found."""
-    file = path / "summary.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+def rewrite(run: Path, name: str, data: bytes) -> None:
+    """Change a file of a run, and what its manifest knows of it."""
+    manifest = json.loads((run / MANIFEST).read_text())
+    manifest["files"][name] = [make_digest(data).to_json()]
+    (run / name).write_bytes(data)
+    (run / MANIFEST).write_text(json.dumps(manifest))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucb_moppo.envs.base import BatchEnv
+from ucb_moppo.envs.base import BatchEnv, Step
 from ucb_moppo.errors import EnvironmentFault
 from ucb_moppo.ppo.networks import greedy_action
 from ucb_moppo.rollout import Actors, apply_actors
@@ -44,7 +44,10 @@ def evaluate(actors: Actors, weights: NDArray, env: BatchEnv, episodes: int = 1)
 
 
 def run_episodes(actors: Actors, weights: NDArray, env: BatchEnv, seeds: list[int]) -> tuple[NDArray, int]:
-    """One episode per policy and column: weights [K, E, m] -> undiscounted returns [K, E, m], steps taken."""
+    """One episode per policy and column: weights [K, E, m] -> undiscounted returns [K, E, m], steps taken.
+
+    A policy whose output is not finite has no return: NaN.
+    """
     num_policies, width, num_objectives = weights.shape
     weight = weights.astype(np.float32)
     alive = np.arange(num_policies * width)
@@ -54,16 +57,22 @@ def run_episodes(actors: Actors, weights: NDArray, env: BatchEnv, seeds: list[in
     while alive.size:
         output = apply_actors(actors, observation.reshape(num_policies, width, -1), weight)
         action = greedy_action(actors.params, output)
-        flat = action.reshape(num_policies * width, *action.shape[2:])
-        try:
-            step = env.step(flat[alive], alive)
-        except EnvironmentFault as fault:
-            if fault.environment is None:
-                raise
-            k, column = divmod(fault.environment, width)
-            raise EnvironmentFault(f"policy {k} under weight {weights[k, column].tolist()}: {fault}") from fault
-        returns[alive] += step.reward
+        flat = action.reshape(num_policies * width, *action.shape[2:])[alive]
+        finite = np.isfinite(output).all(-1).ravel()[alive]
+        step = _step_named(env, np.where(np.isfinite(flat), flat, 0), alive, weights)
+        returns[alive] += np.where(finite[:, None], step.reward, np.nan)
         observation[alive] = step.observation
         steps += alive.size
         alive = alive[~(step.terminated | step.truncated)]
     return returns.reshape(weights.shape), steps
+
+
+def _step_named(env: BatchEnv, action: NDArray, ids: NDArray, weights: NDArray) -> Step:
+    """Step some environments; a fault says which of the policies and weights [K, E, m] it met."""
+    try:
+        return env.step(action, ids)
+    except EnvironmentFault as fault:
+        if fault.environment is None:
+            raise
+        k, column = divmod(fault.environment, weights.shape[1])
+        raise EnvironmentFault(f"policy {k} under weight {weights[k, column].tolist()}: {fault}") from fault

@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
-from sample_runs import STEPS_PER_STAGE, write_sample
+from sample_runs import STEPS_PER_STAGE, rewrite, write_sample
 from ucb_moppo.errors import RunFormatError
 from ucb_moppo.report.data import describe_runs, load_all, load_data, make_groups, make_sections
 
@@ -35,8 +35,8 @@ def test_a_stage_that_is_half_written_is_left_out(run):
 
 
 def test_evaluations_may_be_ahead_of_metrics(run):
-    lines = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
-    (run / "metrics.jsonl").write_text("".join(lines[:-1]))
+    lines = (run / "metrics.jsonl").read_bytes().splitlines(keepends=True)
+    rewrite(run, "metrics.jsonl", b"".join(lines[:-1]))
     data = load_data(run)
     assert data.stages == [0, 1, 2]
     assert len(data.history) == 3
@@ -45,22 +45,26 @@ def test_evaluations_may_be_ahead_of_metrics(run):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("metrics.jsonl", "not json\n", "cannot be read"),
-        ("summary.json", "{}", "lacks problem"),
-        ("summary.json", "[", "cannot be read as JSON"),
-        ("front.csv", "", "empty"),
-        ("front.csv", "policy,weight_1,return_1,on_front\nx,1,1,true\n", "cannot be read"),
-        ("evaluations.csv", "", "no evaluation yet"),
+        ("metrics.jsonl", b"not json\n", "metrics.jsonl"),
+        ("metrics.jsonl", b"{}\n", "without its stage"),
+        ("summary.json", b"{}", "lacks problem"),
+        ("summary.json", b"[", "summary.json"),
+        ("front.csv", b"", "empty"),
+        ("front.csv", b"policy,weight_1,return_1,on_front\nx,1,1,true\n", "cannot be read"),
+        ("evaluations.csv", b"", "no evaluation yet"),
     ],
 )
-def test_a_broken_file_is_named(run, name, content, message):
-    (run / name).write_text(content)
+def test_a_file_of_nonsense_is_named(run, name, content, message):
+    rewrite(run, name, content)
     with pytest.raises(RunFormatError, match=message):
         load_data(run)
 
 
 @pytest.mark.parametrize("name", ["metrics.jsonl", "summary.json", "front.csv", "evaluations.csv"])
-def test_a_missing_file_is_named(run, name):
+def test_a_damaged_or_missing_file_is_named(run, name):
+    (run / name).write_bytes(b"\xff\xfe")
+    with pytest.raises(RunFormatError, match=name.replace(".", r"\.")):
+        load_data(run)
     (run / name).unlink()
     with pytest.raises(RunFormatError, match=name.replace(".", r"\.")):
         load_data(run)

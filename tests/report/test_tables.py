@@ -6,7 +6,7 @@ import io
 import numpy as np
 import pytest
 
-from sample_runs import set_summary, write_sample
+from sample_runs import write_sample
 from ucb_moppo.report import tables
 from ucb_moppo.report.data import load_all, load_data, make_sections
 from ucb_moppo.report.paper import METHOD_PROTOCOLS, published
@@ -17,9 +17,9 @@ def sections(tmp_path):
     """Two methods on Swimmer-v2, hypervolumes 10, 20, 60 and 30."""
     paths = []
     for method, seed, hv in (("ucb", 0, 10.0), ("ucb", 1, 20.0), ("ucb", 2, 60.0), ("mean", 0, 30.0)):
-        path = write_sample(tmp_path / f"{method}{seed}", problem="Swimmer-v2", method=method, seed=seed)
-        set_summary(path, hypervolume=hv, expected_utility=hv / 10)
-        paths.append(path)
+        found = {"hypervolume": hv, "expected_utility": hv / 10}
+        name = f"{method}{seed}"
+        paths.append(write_sample(tmp_path / name, problem="Swimmer-v2", method=method, seed=seed, found=found))
     return make_sections(load_all(paths))
 
 

@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from sample_runs import write_sample
+from sample_runs import rewrite, write_sample
 
 pytest.importorskip("dash", reason="the viewer is not installed: pip install 'ucb-moppo[viewer]'")
 
@@ -161,7 +161,11 @@ def test_a_run_that_trains_on_is_followed(page, tmp_path):
     run = tmp_path / "live"
     whole = write_sample(tmp_path / "whole", finished=False)
     run.mkdir()
-    shutil.copy(whole / "config.json", run)
+    for name in ("config.json", "policies.json"):
+        shutil.copy(whole / name, run)
+    known = json.loads((whole / "manifest.json").read_text())
+    known["files"] = {name: known["files"][name] for name in ("config.json", "policies.json")}
+    (run / "manifest.json").write_text(json.dumps(known))
     with served(run) as address:
         page.goto(address)
         page.get_by_role("alert").wait_for()
@@ -170,7 +174,7 @@ def test_a_run_that_trains_on_is_followed(page, tmp_path):
             shutil.copy(file, run)
         page.wait_for_selector("#picked-policy")
         summary = json.loads((run / "summary.json").read_text())
-        (run / "summary.json").write_text(json.dumps(summary | {"training_steps": 123_456, "finished": True}))
+        rewrite(run, "summary.json", json.dumps(summary | {"training_steps": 123_456, "finished": True}).encode())
         page.wait_for_function(
             "() => document.querySelector('#status').innerText.includes('123,456 training steps')"
         )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -89,9 +87,8 @@ def load_data(path: str | Path) -> RunData:
     run = load_run(path)
     summary = _check_summary(run)
     evaluated, on_front = read_front(run)
-    metrics = read_metrics(run.path / METRICS)
-    history = read_history(run.path / EVALUATIONS, evaluated)
-    # A writer may stand between the two files: what both have is whole.
+    metrics, history = read_metrics(run), read_history(run, evaluated)
+    # A run that goes on may have been read between two stages: what both files have is whole.
     length = min(len(metrics), len(history))
     if not length:
         raise RunFormatError(f"{run.path} has no evaluation yet; look again after its first stage")
@@ -124,41 +121,29 @@ def read_front(run: Run) -> tuple[Front, NDArray]:
     front = front_from_rows(rows)
     if not len(front.policy):
         raise RunFormatError(f"{run.path} has an empty front.csv; nothing has been evaluated")
-    return front, np.array([row["on_front"] == "true" for row in rows])
+    return front, np.array([row.get("on_front") == "true" for row in rows])
 
 
-def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The lines of ``metrics.jsonl``; a last line that is still being written is left out."""
-    text = _read_text(path)
-    lines = text.splitlines() if text.endswith("\n") else text.splitlines()[:-1]
-    try:
-        found = [json.loads(line) for line in lines]
-        return sorted(found, key=lambda line: int(line["stage"]))
-    except (ValueError, KeyError, TypeError) as fault:
-        raise RunFormatError(f"{path} has a line that cannot be read: {fault!r}") from fault
+def read_metrics(run: Run) -> list[dict[str, Any]]:
+    """The lines of ``metrics.jsonl``, each known to be about a stage."""
+    lines = run.metrics()
+    for line in lines:
+        if not isinstance(line.get("stage"), int) or not isinstance(line.get("training_steps"), int):
+            raise RunFormatError(f"{run.path / METRICS} has a line without its stage or training_steps")
+    return lines
 
 
-def read_history(path: Path, evaluated: Front) -> NDArray:
+def read_history(run: Run, evaluated: Front) -> NDArray:
     """Returns [S, K·P, m] of every whole evaluation in ``evaluations.csv``."""
-    text = _read_text(path)
-    rows = list(csv.DictReader(text.splitlines()))
-    if rows and not text.endswith("\n"):
-        rows.pop()
+    rows = run.evaluations()
     size, num_objectives = evaluated.returns.shape
     whole = len(rows) // size * size
     returns = front_from_rows(rows[:whole]).returns if whole else np.empty((0, num_objectives))
     if returns.shape[1] != num_objectives:
-        raise RunFormatError(f"{path} has {returns.shape[1]} objectives and front.csv {num_objectives}")
+        raise RunFormatError(
+            f"{run.path / EVALUATIONS} has {returns.shape[1]} objectives and front.csv {num_objectives}"
+        )
     return returns.reshape(-1, size, num_objectives)
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise RunFormatError(f"{path.parent} has no {path.name} yet: nothing has been evaluated") from None
-    except (OSError, ValueError) as fault:
-        raise RunFormatError(f"{path} cannot be read: {fault}") from fault
 
 
 @dataclass(frozen=True)

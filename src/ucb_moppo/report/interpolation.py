@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucb_moppo.errors import ConfigError, RunFormatError
-from ucb_moppo.run import replace_file
+from ucb_moppo.storage import replace_file
 
 FILE = "interpolation.csv"
 COLUMNS = (

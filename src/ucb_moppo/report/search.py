@@ -127,14 +127,15 @@ def _draw_errors(axes: Axes, steps: NDArray, lines: list, j: int) -> None:
         ("absolute_error", "error of the surrogate", PALETTE[0]),
         ("absolute_change", "error of predicting no change", "0.6"),
     ):
-        axes.plot(steps, [line["surrogate"][name][j] for line in lines], color=colour, label=label, marker=".")
+        errors = np.array([line["surrogate"][name][j] for line in lines], float)
+        axes.plot(steps, errors, color=colour, label=label, marker=".")
     axes.set(ylabel="mean absolute error", ylim=(0, None))
     axes.legend(fontsize=7)
     steps_axis(axes)
 
 
 def _draw_uncertainty(axes: Axes, steps: NDArray, lines: list, j: int) -> None:
-    bonus = np.array([line["surrogate"]["beta_sigma"] for line in lines])[..., j]
+    bonus = np.array([line["surrogate"]["beta_sigma"] for line in lines], float)[..., j]
     axes.plot(steps, bonus.mean(axis=1), color=PALETTE[4], marker=".", label="mean over policies")
     low, high = bonus.min(axis=1), bonus.max(axis=1)
     axes.fill_between(steps, low, high, color=PALETTE[4], alpha=0.18, lw=0, label="range over policies")

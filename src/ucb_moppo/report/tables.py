@@ -165,7 +165,7 @@ def aggregate_table(sections: Sequence[Section]) -> Table:
     """Methods over all problems: hypervolume as a share of the best run's on the same problem."""
     scores: dict[str, list] = {}
     for section in sections:
-        best = max(run.summary["hypervolume"] for run in section.runs) or 1.0
+        best = max(float(group.values("hypervolume").max()) for group in section.groups) or 1.0
         for group in section.groups:
             scores.setdefault(group.label, []).append(group.values("hypervolume") / best)
     found = {label: aggregate(strata) for label, strata in scores.items()}

@@ -17,7 +17,8 @@ import numpy as np
 
 from ucb_moppo.errors import ConfigError, UcbMoppoError
 from ucb_moppo.policy import STATISTICS, Policy
-from ucb_moppo.run import Run, load_run, replace_file
+from ucb_moppo.run import Run, load_run
+from ucb_moppo.storage import replace_file
 
 DIRECTORY = "videos"
 FRAMES_PER_SECOND = 25
