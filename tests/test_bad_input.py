@@ -206,7 +206,7 @@ def test_a_directory_that_holds_a_run_stays_as_it_is(
     run: ucb_moppo.Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = contents(run.path)
-    with pytest.raises(ConfigError, match="already holds a run; choose another --out, .*delete it first"):
+    with pytest.raises(ConfigError, match=r"already holds a run; choose another --out, .*delete it first"):
         train_trade(run.path, seed=1)
     with pytest.raises(SystemExit) as end:
         cli.main(trade_arguments("--out", str(run.path), "--seed", "1"))

@@ -128,7 +128,7 @@ def add_downloads(server: flask.Flask, sources: Mapping[str, Source]) -> None:
         except RunFormatError as fault:
             flask.abort(409, str(fault))
         if video is None:
-            flask.abort(404, "this video has not been rendered")
+            return flask.abort(404, "this video has not been rendered")
         return flask.send_file(video.path.resolve(), mimetype="video/mp4", conditional=True)
 
 
