@@ -53,8 +53,8 @@ def test_convex_front_is_recovered(tmp_path: Path) -> None:
     )
 
     truth = hypervolume(front, REFERENCE)
-    assert 0.95 * truth <= run.summary["hypervolume"] <= truth
-    # Returns are sums of treasures of 32-bit precision and whole steps: what is found is on the front itself.
+    assert 0.95 * truth <= run.summary["hypervolume"] <= truth * (1 + 1e-6)  # rewards are of 32 bits
+    # Nothing else on the way to a treasure pays: most of what is found is on the front itself.
     gaps = np.abs(run.front().returns[:, None] - front).max(axis=-1).min(axis=1)
     assert (gaps < 1e-5).mean() >= 0.7
     assert maximum_utility_loss(run.evaluated().returns, front, even_weights(2)) < 1.0
