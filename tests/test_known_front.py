@@ -86,8 +86,8 @@ def test_each_method_recovers_the_front(
     assert hv_share * TRADE_HV <= found["hypervolume"] <= TRADE_HV
     assert eu_share * TRADE_EU <= found["expected_utility"] <= TRADE_EU
     assert found["training_steps"] == 40_000
-    # Before training every policy plays about u = ½ − c whatever the weight: at most ¾ · ¾ of the volume
-    # 5/6, so the share above is learnt.
+    # An untrained policy plays a = 0, whatever it sees: u = ½ − c, which the luck of ten initial states spreads
+    # over 0.78 of the volume. The rest is learnt.
     assert run.metrics()[0]["hypervolume"] < 0.8 * TRADE_HV
 
     # Nothing lies above the front: at x = T(1 − (1 − u)²) the other objective is T(1 − u²) at most.
@@ -109,7 +109,7 @@ def test_search_learns_whole_subspaces_where_fixed_pivots_do_not(
         # From the difference of the objectives, y − x = T((1 − u)² − u²) = T(1 − 2u).
         u = (1 - (everything.returns[:, 1] - everything.returns[:, 0]) / HORIZON) / 2
         worst[method] = np.abs(u - everything.weights[:, 0]).max()
-    assert worst["ucb"] < 0.06 < worst["fixed"]
+    assert worst["ucb"] < 0.08 < worst["fixed"]
 
 
 # --- three objectives: the sphere --------------------------------------------------------------------------
