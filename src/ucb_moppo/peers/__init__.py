@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 from numpy.typing import NDArray
@@ -49,14 +50,29 @@ def find_peer(method: str) -> MakePeer:
     return make
 
 
-def make_settings(method: str, problem: str, changes: dict[str, Any]) -> dict[str, Any]:
+def make_settings(method: str, problem: str, changes: Mapping[str, Any]) -> dict[str, Any]:
     """All settings of a peer: the published ones for the problem, under those given by name."""
     settings = _find(method, _entry(method).published)(problem.removeprefix("ucb_moppo/"))
-    known = [f.name for f in dataclasses.fields(settings)]
+    known = {f.name: getattr(settings, f.name) for f in dataclasses.fields(settings)}
     for name in changes:
         if name not in known:
             raise ConfigError(f"unknown setting {name!r} of {method}; {nearest_names(name, known)}")
-    return dataclasses.asdict(dataclasses.replace(settings, **changes))
+    fitting = {name: fit(name, value, known[name]) for name, value in changes.items()}
+    return dataclasses.asdict(dataclasses.replace(settings, **fitting))
+
+
+def fit(name: str, value: Any, like: Any) -> Any:
+    """``value`` as the kind of setting that ``like`` is: 1e6 for a count becomes 1000000, a list a tuple."""
+    if isinstance(like, tuple) and isinstance(value, (list, tuple)) and value:
+        return tuple(fit(name, item, like[0]) for item in value)
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if isinstance(like, float) and number:
+        return float(value)
+    if isinstance(like, int | None) and not isinstance(like, bool) and number and float(value).is_integer():
+        return int(value)
+    if type(value) is type(like):
+        return value
+    raise ConfigError(f"{name} is {value!r}; give a value like {like!r}")
 
 
 def _entry(method: str) -> Entry:
