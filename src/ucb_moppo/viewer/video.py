@@ -103,9 +103,8 @@ def act(policy: Policy, observation: np.ndarray) -> np.ndarray:
 
     stats = Statistics(*(policy.tensors[name] for name in STATISTICS))
     inputs = normalise(stats, observation.astype(np.float32))
-    return np.asarray(
-        greedy_action(policy.actor, apply_mlp(policy.actor, inputs, policy.weight.astype(np.float32)[None]))
-    )
+    output = apply_mlp(policy.actor, inputs, policy.weight.astype(np.float32)[None], policy.network)
+    return np.asarray(greedy_action(output, policy.spec.action.discrete))
 
 
 def frame_rate(own: Any) -> tuple[int, float]:
