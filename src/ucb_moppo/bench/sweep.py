@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -114,6 +115,8 @@ def terminable() -> Iterator[None]:
         return
 
     def stop(number: int, frame: FrameType | None) -> None:
+        # Not print: the signal may have come in the middle of one, and streams are not reentrant.
+        os.write(2, b"stopping: the cells under way save what they have; once more to stop at once\n")
         raise Interrupted("stopped; the same command continues the sweep", number)
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
