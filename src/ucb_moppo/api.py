@@ -8,7 +8,7 @@ import math
 import platform
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any, get_args
@@ -125,29 +125,16 @@ def train(
     Further ``settings`` are those of the command line with underscores, e.g. ``policies=5, gamma=0.995``; for
     another method (pgmorl, capql, gpils, pdmorl) also its own, which the command line takes as ``--set``.
     """
-    config = make_config(problem, method=method, seed=seed, steps=steps, preset=preset, **settings)
-    if isinstance(config, PeerConfig):
-        from ucb_moppo.peers.train import train_peer
+    check_method(method)
+    if method in PEERS:
+        from ucb_moppo.peers.train import make_peer_config, train_peer
 
-        return train_peer(config, out, make_reporter(quiet), max_seconds)
+        if preset != "tuned":
+            raise ConfigError(f"preset {preset!r} is for our own methods; {method} has its published settings")
+        peer = make_peer_config(problem, method=method, seed=seed, steps=steps, **settings)
+        return train_peer(peer, out, make_reporter(quiet), max_seconds)
+    config = override(default_config(problem, preset), method=method, seed=seed, steps=steps, **settings)
     return train_config(config, out, make_reporter(quiet), max_seconds)
-
-
-def make_config(
-    problem: str, *, method: str, seed: int, steps: int | None = None, preset: str = "tuned", **settings: Any
-) -> Config | PeerConfig:
-    """The settings of a run of any method; what depends on the problem may still be open."""
-    if method not in PEERS:
-        check_method(method)
-        return override(default_config(problem, preset), method=method, seed=seed, steps=steps, **settings)
-    if preset != "tuned":
-        raise ConfigError(f"preset {preset!r} is for our own methods; {method} has its published settings")
-    run = {f.name for f in fields(PeerConfig)} - {"settings"}
-    given = {name: value for name, value in settings.items() if value is not None}
-    own = {name: value for name, value in given.items() if name not in run}
-    whole = {name: value for name, value in given.items() if name in run}
-    steps = default_config(problem).steps if steps is None else steps
-    return PeerConfig(problem, method, seed, steps, settings=own, **whole)
 
 
 def check_method(method: str) -> None:
@@ -170,9 +157,7 @@ def train_config(
         return execute(config, spec, path, reporter, None, deadline)
 
 
-def resume(
-    path: str | Path, *, force: bool = False, quiet: bool = False, max_seconds: float | None = None
-) -> Run:
+def resume(path: str | Path, *, force: bool = False, quiet: bool = False, max_seconds: float | None = None) -> Run:
     """Continue a run from its newest good checkpoint; it ends as if it had never been interrupted.
 
     Refused if config, problem or library versions have changed since, unless ``force`` is set. ``max_seconds`` are
@@ -337,9 +322,7 @@ def save_checkpoint(trainer: Trainer, writer: RunWriter, facts: Mapping[str, Any
     write_checkpoint(writer.path, Checkpoint(name, trainer.get_state(), {**facts, "lengths": lengths}))
 
 
-def write_stage(
-    writer: RunWriter, trainer: Trainer, record: StageRecord, stopped: str | None = None
-) -> None:
+def write_stage(writer: RunWriter, trainer: Trainer, record: StageRecord, stopped: str | None = None) -> None:
     """Everything a stage leaves on disk; ``stopped`` says why a run ends before its last step."""
     summary = summarise(trainer.config, trainer.spec, trainer.executor, record)
     writer.write_stage(

@@ -43,9 +43,7 @@ def subspace_weights(run: Run, weights_per_policy: int | None) -> NDArray:
         probes = our_probes(PeerConfig(**run.config), run.spec, weights_per_policy)
         return probes.reshape(1, -1, run.spec.num_objectives)
     if weights_per_policy is not None:
-        raise ConfigError(
-            f"the policies of {run.path} do not depend on a weight: leave --weights-per-policy out, each has its own"
-        )
+        raise ConfigError(f"the policies of {run.path} do not depend on a weight: leave out --weights-per-policy")
     evaluated = run.evaluated()
     if not np.array_equal(evaluated.policy, np.arange(len(evaluated.policy))):
         raise RunFormatError(f"{run.path} does not list one weight for each of its policies")
@@ -53,7 +51,7 @@ def subspace_weights(run: Run, weights_per_policy: int | None) -> NDArray:
 
 
 def evaluation_positions(run: Run, weights: NDArray, weights_per_policy: int | None) -> NDArray | None:
-    """[K, W] where another method's weights [K, W, m] take their initial states from; None for our own: in order."""
+    """[K, W] positions that another method's weights [K, W, m] take initial states from; None for our own."""
     if not is_peer(run.config):
         return None
     return positions_of(weights, our_probes(PeerConfig(**run.config), run.spec, weights_per_policy).shape[1])
@@ -63,8 +61,8 @@ def check_can_sample(run: Run) -> None:
     """Refuse to sample from actors that have learnt no distribution, or whose std is not kept."""
     if not run.spec.action.discrete and "actor.log_std" not in run.tensors():
         raise ConfigError(
-            f"the policies of {run.path} ({run.config.get('method')}) come without a standard deviation, so there is "
-            f"nothing to sample from: evaluate them with --actions deterministic"
+            f"the policies of {run.path} ({run.config.get('method')}) come without a standard deviation: there is "
+            f"nothing to sample from; evaluate them with --actions deterministic"
         )
 
 

@@ -59,7 +59,7 @@ class CountedEnv(gymnasium.Env):
         self.episode += 1
         return self.batch.reset(np.zeros(1, np.int64), [drawn])[0], {}
 
-    def step(self, action: NDArray) -> tuple[NDArray, NDArray, bool, bool, dict[str, Any]]:  # type: ignore[override]
+    def step(self, action: NDArray) -> tuple[NDArray, NDArray, bool, bool, dict[str, Any]]:
         step = self.batch.step(np.asarray(action)[None])
         self.counter.add(self.purpose)
         # Copied: MO-Gymnasium's reward wrappers write into the reward they are given.

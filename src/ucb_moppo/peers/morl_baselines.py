@@ -7,7 +7,7 @@ actors into named tensors. docs/peers.md lists where this departs from the metho
 from __future__ import annotations
 
 import contextlib
-import io
+import itertools
 import os
 import random
 import warnings
@@ -23,6 +23,7 @@ from morl_baselines.multi_policy.gpi_pd.gpi_pd_continuous_action import GPILSCon
 from morl_baselines.multi_policy.pgmorl.pgmorl import PGMORL, generate_weights
 from numpy.typing import NDArray
 
+from ucb_moppo.cores import available_cores
 from ucb_moppo.envs.base import EnvSpec
 from ucb_moppo.errors import ConfigError
 from ucb_moppo.peers.base import Counts, MakeEnvs, PeerConfig, Snapshot
@@ -32,6 +33,8 @@ from ucb_moppo.ppo.networks import Network
 from ucb_moppo.ppo.normaliser import Statistics, init_statistics
 
 TRAINING_STREAM, EVALUATION_STREAM = 0, 1
+MIN_TASKS = 4
+"""What PGMORL's prediction of improvements needs as neighbours, from the first generation on."""
 VARIANCE_FLOOR = 1e-8
 """What Gymnasium's NormalizeObservation adds to the variance."""
 
@@ -44,7 +47,7 @@ class TorchPeer:
         self.spec, self.config, self.make_envs, self.weights = spec, config, make_envs, weights
         self.counter = Counter()
         self.reference_point = np.array(spec.reference_point)
-        torch.set_num_threads(config.threads or len(os.sched_getaffinity(0)))
+        torch.set_num_threads(config.threads or len(available_cores()))
         # The package draws from all three, and from generators of its own that it seeds itself.
         random.seed(config.seed)
         np.random.seed(config.seed)  # noqa: NPY002
@@ -67,7 +70,8 @@ class TorchPeer:
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """Keep the package's prints and its dependencies' notices off the terminal."""
-    with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+    nowhere = open(os.devnull, "w")  # noqa: SIM115  (in the statement below)
+    with nowhere, contextlib.redirect_stdout(nowhere), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
@@ -131,7 +135,7 @@ class PGMORLPeer(TorchPeer):
         super().__init__(spec, config, make_envs, weights)
         if spec.num_objectives > 3:
             raise ConfigError(f"{spec.name} has {spec.num_objectives} objectives; PGMORL knows only two or three")
-        self.settings = PGMORLSettings(**config.settings)
+        self.settings, self._numbers = PGMORLSettings(**config.settings), itertools.count()
         self.archive = Archive(self.pooled_statistics)
         self.agent = self._make_agent()
         self.agent.archive = self.archive
@@ -145,17 +149,16 @@ class PGMORLPeer(TorchPeer):
             return PGMORL(env_id, self.reference_point, **own, log=False, seed=self.config.seed, device="cpu")
 
     def _next_env(self, **_: Any) -> CountedEnv:
-        self._made = getattr(self, "_made", -1) + 1
-        return self.make_env("training", self._made)
+        return self.make_env("training", next(self._numbers))
 
     def num_tasks(self) -> int:
         """As asked, or one per weight of the lattice."""
         lattice = len(generate_weights(self.settings.delta_weight, self.spec.num_objectives))
         tasks = self.settings.pop_size or lattice
-        if tasks > lattice:
+        if not MIN_TASKS <= tasks <= lattice:
             raise ConfigError(
-                f"pop_size is {tasks}, but delta_weight {self.settings.delta_weight} gives only {lattice} weights: "
-                f"lower one of them"
+                f"PGMORL would train {tasks} tasks; it needs {MIN_TASKS} at least, and delta_weight "
+                f"{self.settings.delta_weight} gives {lattice} weights: change pop_size or delta_weight"
             )
         return tasks
 
@@ -181,7 +184,7 @@ class PGMORLPeer(TorchPeer):
         """The archive, and the policies in training that are not in it."""
         now = self.pooled_statistics()
         kept = list(zip(self.archive.individuals, self.archive.statistics, strict=True))
-        found = {}
+        found: dict[bytes, tuple[Any, dict[str, NDArray]]] = {}
         for agent, statistics in [*kept, *((agent, now) for agent in self.agent.agents)]:
             tensors = name_actor(agent.networks)
             fingerprint = b"".join(array.tobytes() for array in tensors.values())
@@ -227,9 +230,13 @@ class NormalisedLike(gymnasium.ObservationWrapper):
         super().__init__(env)
         self._statistics_now = statistics_now
 
+    def reset(self, **options: Any) -> tuple[NDArray, dict[str, Any]]:
+        self._statistics = self._statistics_now()  # no training environment is stepped during an episode here
+        return super().reset(**options)
+
     def observation(self, observation: NDArray) -> NDArray:
-        statistics = self._statistics_now()
-        return np.clip((observation - statistics.mean) / np.sqrt(statistics.variance), -10.0, 10.0)
+        scaled = (observation - self._statistics.mean) / np.sqrt(self._statistics.variance)
+        return np.clip(scaled, -10.0, 10.0)
 
 
 @contextlib.contextmanager

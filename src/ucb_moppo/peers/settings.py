@@ -6,7 +6,7 @@ CAPQL: Lu, Herman and Yu, "Multi-Objective Reinforcement Learning: Convexity, St
     Optimality", ICLR 2023; the authors' repository haoyelu/CAPQL, ``conf/experiment_config.py`` and the README.
 GPI-LS: Alegre et al., "Sample-Efficient Multi-Objective Learning via Generalized Policy Improvement
     Prioritization", AAMAS 2023; the first author's package morl-baselines 1.3: the defaults of
-    ``GPILSContinuousAction`` and of its ``train``, and ``examples/gpi_pd_hopper.py`` without the model.
+    ``GPILSContinuousAction`` and of its ``train``, and ``examples/gpi_pd_hopper.py``.
 
 Names are those of morl-baselines, except where a comment says so.
 """
@@ -81,7 +81,10 @@ CAPQL: dict[str, dict[str, Any]] = {"Hopper-v2": {"alpha": 0.1}, "Hopper-v3": {"
 
 @dataclass(frozen=True)
 class GPILSSettings:
-    """The authors' values for MO-Hopper, the one problem with continuous actions in their paper."""
+    """The authors' values for MO-Hopper, the one problem with continuous actions in their paper.
+
+    Replay is always prioritised, the package's default: without priorities it fails (1.3).
+    """
 
     learning_rate: float = 3e-4
     gamma: float = 0.99
@@ -95,7 +98,6 @@ class GPILSSettings:
     gradient_updates: int = 20
     policy_noise: float = 0.2
     noise_clip: float = 0.5
-    per: bool = False
     min_priority: float = 0.1
     alpha: float = 0.6
     timesteps_per_iter: int = 10_000

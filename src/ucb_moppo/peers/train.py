@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ucb_moppo.api import Deadline, Plan, metrics_line, versions
+from ucb_moppo.config import default_config
 from ucb_moppo.display import draw_front
 from ucb_moppo.envs import make_spec
 from ucb_moppo.envs.base import EnvSpec
@@ -56,6 +57,15 @@ def train_peer(
     run = Run(path)
     draw_front(run, path / PICTURE)
     return run
+
+
+def make_peer_config(problem: str, *, steps: int | None = None, **settings: Any) -> PeerConfig:
+    """Settings of a peer's run by name, those of the method itself among them; None leaves one as it is."""
+    given = {name: value for name, value in settings.items() if value is not None}
+    run = {f.name for f in fields(PeerConfig)} - {"settings"}
+    own = {name: given.pop(name) for name in sorted(given.keys() - run)}
+    steps = default_config(problem).steps if steps is None else steps
+    return PeerConfig(problem, steps=steps, settings=own, **given)
 
 
 def decide(config: PeerConfig, spec: EnvSpec) -> PeerConfig:
@@ -107,7 +117,7 @@ class Watch:
 
     def check(self) -> None:
         if self._stop.signal is not None:
-            raise Interrupted("stopped; another method's run cannot be continued: train it again", self._stop.signal)
+            raise Interrupted("stopped; a run of another method cannot be continued", self._stop.signal)
         if self._deadline.passed:
             self.stopped = "max_seconds"
             raise Ended
@@ -181,9 +191,7 @@ class Recorder:
         }
         summary = self._summarise(snapshot, record, finished) | own
         metrics = metrics_line(record) | own
-        self._writer.write_stage(
-            record.stage, metrics, snapshot.weights, record.returns, snapshot.tensors, summary
-        )
+        self._writer.write_stage(record.stage, metrics, snapshot.weights, record.returns, snapshot.tensors, summary)
 
     def _summarise(self, snapshot: Snapshot, record: StageRecord, finished: bool) -> dict[str, Any]:
         """``summary.json``: what was found and what it cost."""

@@ -35,8 +35,8 @@ class RunData:
     """The newest evaluation of all K·P (policy, weight) pairs."""
     on_front: NDArray
     """[K·P] which of those are on the front."""
-    history: NDArray
-    """[S, K·P, m] returns at every evaluation, in the order of ``evaluated``."""
+    history: list[Front]
+    """All pairs of every evaluation; another method may keep more policies at one than at the one before."""
 
     @property
     def problem(self) -> str:
@@ -68,8 +68,8 @@ class RunData:
 
     @property
     def steps(self) -> NDArray:
-        """[S] training steps at every evaluation."""
-        return self.series("training_steps")
+        """[S] steps of training, and of pre-training where a method has one, at every evaluation."""
+        return self.series("training_steps") + np.nan_to_num(self.series("pretraining_steps"))
 
     @property
     def front(self) -> NDArray:
@@ -87,7 +87,7 @@ def load_data(path: str | Path) -> RunData:
     run = load_run(path)
     summary = _check_summary(run)
     evaluated, on_front = read_front(run)
-    metrics, history = read_metrics(run), read_history(run, evaluated)
+    metrics, history = read_metrics(run), read_history(run, evaluated.returns.shape[1])
     # A run that goes on may have been read between two stages: what both files have is whole.
     length = min(len(metrics), len(history))
     if not length:
@@ -133,17 +133,22 @@ def read_metrics(run: Run) -> list[dict[str, Any]]:
     return lines
 
 
-def read_history(run: Run, evaluated: Front) -> NDArray:
-    """Returns [S, K·P, m] of every whole evaluation in ``evaluations.csv``."""
+def read_history(run: Run, num_objectives: int) -> list[Front]:
+    """Every evaluation in ``evaluations.csv``, in order."""
     rows = run.evaluations()
-    size, num_objectives = evaluated.returns.shape
-    whole = len(rows) // size * size
-    returns = front_from_rows(rows[:whole]).returns if whole else np.empty((0, num_objectives))
-    if returns.shape[1] != num_objectives:
+    if not rows:
+        return []
+    everything = front_from_rows(rows)
+    if everything.returns.shape[1] != num_objectives:
         raise RunFormatError(
-            f"{run.path / EVALUATIONS} has {returns.shape[1]} objectives and front.csv {num_objectives}"
+            f"{run.path / EVALUATIONS} has {everything.returns.shape[1]} objectives and front.csv {num_objectives}"
         )
-    return returns.reshape(-1, size, num_objectives)
+    try:
+        stages = np.array([int(row["stage"]) for row in rows])
+    except (KeyError, ValueError) as fault:
+        raise RunFormatError(f"{run.path / EVALUATIONS} has a row without its stage: {fault!r}") from fault
+    cuts = np.flatnonzero(np.diff(stages)) + 1
+    return [Front(*parts) for parts in zip(*(np.split(column, cuts) for column in everything), strict=True)]
 
 
 @dataclass(frozen=True)
@@ -204,11 +209,12 @@ def _protocol(run: RunData) -> str:
 def make_groups(runs: list[RunData]) -> list[Group]:
     """One group per method, or per method and settings where the settings differ too."""
     settings = [_flat_settings(run) for run in runs]
-    names = sorted(set().union(*settings))
-    differing = [name for name in names if len({str(one.get(name)) for one in settings}) > 1]
     found: dict[str, list[RunData]] = {}
     for run, own in zip(runs, settings, strict=True):
-        extra = ", ".join(f"{name} {_short(own.get(name))}" for name in differing)
+        # Methods of another family have other settings altogether, which is no difference to name.
+        alike = [one for one in settings if one.keys() == own.keys()]
+        differing = [name for name in sorted(own) if len({str(one[name]) for one in alike}) > 1]
+        extra = ", ".join(f"{name} {_short(own[name])}" for name in differing)
         found.setdefault(f"{run.method} ({extra})" if extra else run.method, []).append(run)
     order = {"ucb": 0, "mean": 1, "random": 2, "fixed": 3}
     labels = sorted(found, key=lambda label: (order.get(found[label][0].method, 9), label))

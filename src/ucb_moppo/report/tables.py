@@ -7,9 +7,10 @@ import html
 import io
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ucb_moppo.report.data import INDICATORS, Group, RunData, Section
 from ucb_moppo.report.paper import PROTOCOLS, published, published_class_a
@@ -38,6 +39,14 @@ class Table:
 # --- what the tables say -----------------------------------------------------------------------------------
 
 
+STEPS = {
+    "training_steps": "training steps",
+    "pretraining_steps": "pre-training steps",
+    "evaluation_steps": "evaluation steps",
+    "peer_evaluation_steps": "of which the method's own",
+}
+
+
 def summary_table(run: RunData) -> Table:
     """One run: what it found and what it cost."""
     found = run.summary
@@ -45,16 +54,22 @@ def summary_table(run: RunData) -> Table:
         ("problem", run.problem),
         ("method", run.method),
         ("seed", str(run.seed)),
-        ("state", "finished" if found.get("finished") else "still training, or stopped early"),
+        ("state", describe_state(found)),
         ("objectives", ", ".join(run.objectives)),
         ("reference point", ", ".join(f"{x:g}" for x in run.reference_point)),
         *((label, number(found[name])) for name, label in INDICATORS.items()),
         ("policies kept", str(found.get("policies", NONE))),
         ("parameters kept", number(found.get("parameters"), digits=0)),
-        ("training steps", number(found["training_steps"], digits=0)),
-        ("evaluation steps", number(found.get("evaluation_steps"), digits=0)),
+        *((label, number(found[name], digits=0)) for name, label in STEPS.items() if name in found),
     ]
     return Table(f"summary-{run.name}", f"What {run.name} found", ("", "value"), tuple(rows))
+
+
+def describe_state(summary: Mapping[str, Any]) -> str:
+    """Whether a run has come to its end."""
+    if summary.get("stopped"):
+        return f"ended early by {summary['stopped']}"
+    return "finished" if summary.get("finished") else "still training, or stopped early"
 
 
 def front_table(run: RunData) -> Table:
