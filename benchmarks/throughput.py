@@ -83,13 +83,13 @@ def measure(problem: str, iterations: int) -> tuple[Measurement, int]:
     env: Any = shard._collector.env
     env._batch = physics = TimedBatch(env._batch)
     weights, found = shard._uniform_weights(), Measurement()
-    shard.train(weights, 1, lambda: None)
+    shard.train(weights, 1)
     acting = rollout_module.apply_actors = Stopwatch(rollout_module.apply_actors)  # type: ignore[assignment]
     for _ in range(iterations):
         found.raw.append(raw_physics(env, config.rollout_steps))
         before = physics.step.seconds, acting.seconds, shard.clock["updating"]
         start = perf_counter()
-        shard.train(weights, 1, lambda: None)
+        shard.train(weights, 1)
         found.total.append(perf_counter() - start)
         found.physics.append(physics.step.seconds - before[0])
         found.acting.append(acting.seconds - before[1])

@@ -13,7 +13,7 @@ from typing import Any
 from ucb_moppo.policy import Policy
 from ucb_moppo.run import Front, Run, load
 
-__all__ = ["Front", "Policy", "Run", "load", "train"]
+__all__ = ["Front", "Policy", "Run", "load", "resume", "train"]
 
 with contextlib.suppress(ImportError):  # a machine that only deploys policies has no Gymnasium
     import ucb_moppo.envs.registration  # noqa: F401  (makes ucb_moppo/Hopper-v2 and the others known to it)
@@ -21,8 +21,8 @@ with contextlib.suppress(ImportError):  # a machine that only deploys policies h
 
 def __getattr__(name: str) -> Any:
     # Training needs JAX and MuJoCo; a machine that only deploys a policy has neither.
-    if name == "train":
-        from ucb_moppo.api import train
+    if name in ("resume", "train"):
+        from ucb_moppo import api
 
-        return train
+        return getattr(api, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -3,23 +3,50 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import platform
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ucb_moppo.config import Config, default_config, override, resolve, to_json
+from ucb_moppo.checkpoint import (
+    Checkpoint,
+    Checkpointer,
+    checkpoint_name,
+    clean_debris,
+    find_checkpoint,
+    write_checkpoint,
+)
+from ucb_moppo.config import Config, default_config, from_json, override, resolve, to_json
 from ucb_moppo.display import draw_front
 from ucb_moppo.envs import make_spec
 from ucb_moppo.envs.base import EnvSpec
+from ucb_moppo.errors import DamagedFileError, DisagreementError, FormatVersionError, Interrupted
 from ucb_moppo.executor import Executor, LocalExecutor
+from ucb_moppo.interruption import StopRequest
+from ucb_moppo.lock import locked
+from ucb_moppo.policy import spec_to_json
 from ucb_moppo.progress import Reporter, make_reporter
-from ucb_moppo.run import PICTURE, Run, RunWriter, check_directory, fresh_directory
+from ucb_moppo.run import (
+    CONFIG,
+    LIMITS,
+    METRICS,
+    PICTURE,
+    Run,
+    RunWriter,
+    check_directory,
+    check_holds_run,
+    fresh_directory,
+    read_manifest,
+)
+from ucb_moppo.storage import parse_object, read_bytes
 from ucb_moppo.trainer import StageRecord, Trainer
 
 PACKAGES = (
     "ucb-moppo",
     "jax",
+    "jaxlib",
     "optax",
     "mujoco",
     "gymnasium",
@@ -28,6 +55,10 @@ PACKAGES = (
     "scikit-learn",
     "moocore",
 )
+
+
+SAME_RESULT = ("threads", "checkpoint_stages", "checkpoint_seconds")
+"""Settings that may differ when a run is continued: they do not change what it computes."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +71,9 @@ class Plan:
     """At most: an episode may end before the horizon."""
     num_stages: int
     seconds: float
-    """Measured here: the time of an iteration and of a step, times how many there will be."""
+    """Measured here: the time of an iteration and of a step, times how many are left."""
+    done: int = 0
+    """Iterations behind a run that continues."""
 
 
 def make_plan(trainer: Trainer) -> Plan:
@@ -50,12 +83,14 @@ def make_plan(trainer: Trainer) -> Plan:
     episodes = trainer.evaluated_weights.shape[0] * trainer.evaluated_weights.shape[1] * config.episodes
     evaluation_steps = episodes * config.horizon * (len(stages) + 1)
     timing = trainer.executor.time_iteration()
+    steps_left = episodes * config.horizon * (len(stages) + 1 - len(trainer.history))
     return Plan(
         config=config,
         training_steps=config.num_iterations * config.steps_per_iteration,
         evaluation_steps=evaluation_steps,
         num_stages=len(stages),
-        seconds=config.num_iterations * timing.iteration + evaluation_steps * timing.step,
+        seconds=(config.num_iterations - trainer.iteration) * timing.iteration + steps_left * timing.step,
+        done=trainer.iteration,
     )
 
 
@@ -84,14 +119,83 @@ def train_config(config: Config, out: str | Path | None, reporter: Reporter) -> 
     config = resolve(config, spec)
     path = Path(out) if out is not None else fresh_directory(config.problem, config.method, config.seed)
     check_directory(path)
+    with locked(path):
+        check_directory(path)
+        return execute(config, spec, path, reporter, None)
+
+
+def resume(path: str | Path, *, force: bool = False, quiet: bool = False) -> Run:
+    """Continue a run from its newest good checkpoint; it ends as if it had never been interrupted.
+
+    Refused if config, problem or library versions have changed since, unless ``force`` is set.
+    """
+    return resume_run(Path(path), make_reporter(quiet), force)
+
+
+def resume_run(path: Path, reporter: Reporter, force: bool = False) -> Run:
+    """Continue the run in the directory ``path``."""
+    check_holds_run(path)
+    with locked(path):
+        clean_debris(path)
+        check_continuable(path)
+        config = from_json(parse_object(read_bytes(path, CONFIG, LIMITS[CONFIG]), path / CONFIG))
+        spec = make_spec(config.problem, config.horizon, config.reference_point)
+        config = resolve(config, spec)
+        checkpoint = find_checkpoint(path)
+        if checkpoint is not None:
+            check_agreement(path, checkpoint.facts, make_facts(config, spec), force)
+        elif (path / METRICS).exists():
+            raise DamagedFileError(f"{path / 'checkpoints'} is missing: there is nothing to continue from")
+        return execute(config, spec, path, reporter, checkpoint)
+
+
+def check_continuable(path: Path) -> None:
+    """Refuse a run of a format that has no checkpoints, or that only a newer version knows."""
+    try:
+        version = read_manifest(path).format
+    except DamagedFileError:
+        return  # the manifest is made of the files; the checkpoints have manifests of their own
+    if version < 2 and not (path / "checkpoints").exists() and (path / METRICS).exists():
+        raise FormatVersionError(f"{path} has format {version}, which saved no checkpoints: train it again")
+
+
+def make_facts(config: Config, spec: EnvSpec) -> dict[str, Any]:
+    """What a checkpoint and a run that continues from it must agree on."""
+    return {"config": to_json(config), "problem": spec_to_json(spec), "version": versions()}
+
+
+def check_agreement(path: Path, saved: Mapping[str, Any], now: Mapping[str, Any], force: bool) -> None:
+    """Refuse to continue a run under other conditions than it was saved under, unless told to."""
+    changes = list(differences({name: saved.get(name) for name in now}, json.loads(json.dumps(now))))
+    if changes and not force:
+        raise DisagreementError(
+            f"{path} was saved under other conditions: {'; '.join(changes)}. Put them back, or continue "
+            f"anyway with --force; the run is then not the one that was begun"
+        )
+
+
+def differences(saved: Any, now: Any, name: str = "") -> Iterator[str]:
+    """Every value that is not the same in two trees of plain data: 'config gamma: 0.99 is now 0.9'."""
+    if isinstance(saved, Mapping) and isinstance(now, Mapping):
+        for key in sorted({*saved, *now} - {*SAME_RESULT}):
+            yield from differences(saved.get(key), now.get(key), f"{name} {key}".strip())
+    elif saved != now:
+        yield f"{name}: {saved} is now {now}"
+
+
+def execute(config: Config, spec: EnvSpec, path: Path, reporter: Reporter, checkpoint: Checkpoint | None) -> Run:
+    """Train from the beginning or from a checkpoint to the end. The caller holds the run's lock."""
     executor = LocalExecutor(config)
     try:
-        trainer = Trainer(config, spec, executor, reporter.iteration)
-        reporter.start(make_plan(trainer), path)
-        writer = RunWriter(path, to_json(config), spec)
-        for record in trainer.run():
-            write_stage(writer, trainer, record)
-            reporter.stage(record)
+        with StopRequest() as stop:
+            trainer = Trainer(config, spec, executor)
+            if checkpoint is not None:
+                trainer.set_state(checkpoint.tensors)
+            lengths = {} if checkpoint is None else checkpoint.lengths()
+            if not trainer.finished:
+                reporter.start(make_plan(trainer), path)
+            writer = RunWriter(path, to_json(config), spec, lengths)
+            train_stages(trainer, writer, reporter, stop)
     finally:
         reporter.stop()
         executor.close()
@@ -100,15 +204,41 @@ def train_config(config: Config, out: str | Path | None, reporter: Reporter) -> 
     return run
 
 
-def write_stage(writer: RunWriter, trainer: Trainer, record: StageRecord) -> None:
-    """Everything a stage leaves on disk."""
-    probes = trainer.decomposition.probes
-    writer.append_metrics(metrics_line(record))
-    writer.append_evaluations(record.stage, probes, record.returns)
-    writer.write_front(probes, record.returns)
-    tensors = trainer.executor.policies()
-    writer.write_policies(tensors)
-    writer.write_summary(summarise(trainer.config, trainer.spec, trainer.executor, record))
+def train_stages(trainer: Trainer, writer: RunWriter, reporter: Reporter, stop: StopRequest) -> None:
+    """All stages that are left, with checkpoints in between and wherever the process is asked to stop."""
+    config = trainer.config
+    facts = make_facts(config, trainer.spec)
+
+    def save() -> None:
+        name = checkpoint_name(trainer.iteration, len(trainer.history))
+        lengths = {file: digest.to_json() for file, digest in writer.lengths().items()}
+        write_checkpoint(writer.path, Checkpoint(name, trainer.get_state(), facts | {"lengths": lengths}))
+
+    keeper = Checkpointer(save, config.checkpoint_stages, config.checkpoint_seconds, stage=len(trainer.history) - 1)
+
+    def at_safe_point(iteration: int) -> None:
+        reporter.iteration(iteration)
+        if stop.signal is not None:
+            keeper.now()
+            raise Interrupted(
+                f"stopped after iteration {iteration}; continue with `ucb-moppo resume {writer.path}`", stop.signal
+            )
+        keeper.after_iteration()
+
+    trainer.on_iteration = at_safe_point
+    if not trainer.history:
+        keeper.now()
+    for record in trainer.run():
+        writer.write_stage(
+            record.stage,
+            metrics_line(record),
+            trainer.decomposition.probes,
+            record.returns,
+            trainer.executor.policies(),
+            summarise(config, trainer.spec, trainer.executor, record),
+        )
+        reporter.stage(record)
+        keeper.now(record.stage) if trainer.finished else keeper.after_stage(record.stage)
 
 
 def metrics_line(record: StageRecord) -> dict[str, Any]:
@@ -123,6 +253,7 @@ def metrics_line(record: StageRecord) -> dict[str, Any]:
         "selected_weights": None if record.selected is None else record.selected.tolist(),
         "learning": record.learning,
         "surrogate": record.diagnostics,
+        "diverged": record.diverged,
     }
 
 
@@ -142,6 +273,12 @@ def summarise(config: Config, spec: EnvSpec, executor: Executor, record: StageRe
         "training_steps": record.training_steps,
         "evaluation_steps": record.evaluation_steps,
         "seconds": round(record.seconds, 3),
-        "versions": {"python": platform.python_version()}
-        | {name: importlib.metadata.version(name) for name in PACKAGES},
+        "diverged": record.diverged,
+        "versions": versions(),
     }
+
+
+def versions() -> dict[str, str]:
+    """Of everything that may change the numbers."""
+    packages = {name: importlib.metadata.version(name) for name in PACKAGES}
+    return {"python": platform.python_version(), **packages}

@@ -5,27 +5,32 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeVar
 
 import tyro
 from rich.console import Console
 from rich.table import Table
 
 from ucb_moppo.config import Config, default_config, from_json, hint
-from ucb_moppo.errors import ConfigError, UcbMoppoError
+from ucb_moppo.errors import ConfigError, UcbMoppoError, UcbMoppoWarning
 
 USAGE = """ucb-moppo: find a Pareto set of policies for problems with several objectives
 
   ucb-moppo train PROBLEM     train policies; PROBLEM is e.g. Hopper-v2, mo-hopper-v5 or package.module:env-id
+  ucb-moppo resume RUN        continue a run that was interrupted, exactly where it stood
   ucb-moppo show RUN          what was run and found
   ucb-moppo evaluate RUN      evaluate a run's policies again, on more weights or episodes
   ucb-moppo problems          what there is to train on
 
 Each command explains its options with --help; `ucb-moppo train PROBLEM --help` shows that problem's defaults.
 """
+
+if TYPE_CHECKING:
+    from ucb_moppo.run import Run
 
 Command = TypeVar("Command")
 HELP = ("-h", "--help")
@@ -44,6 +49,20 @@ class Train:
     """Directory of the run."""
     config: Annotated[Path | None, hint("none")] = None
     """JSON file with settings, e.g. the config.json of another run; options given here stand above it."""
+    quiet: bool = False
+    """Print nothing while training."""
+    json: bool = False
+    """Print the summary as JSON at the end."""
+
+
+@dataclass(frozen=True)
+class Resume:
+    """Continue a run from its newest good checkpoint; it ends as if it had never been interrupted."""
+
+    run: tyro.conf.Positional[Path]
+    """Directory of the run."""
+    force: bool = False
+    """Continue even if config, problem or library versions have changed since it was saved."""
     quiet: bool = False
     """Print nothing while training."""
     json: bool = False
@@ -105,6 +124,19 @@ def train(argv: Sequence[str]) -> None:
 
     choice = parse_train(argv)
     run = train_config(choice.settings, choice.out, make_reporter(choice.quiet))
+    print_end(run, choice)
+
+
+def resume(argv: Sequence[str]) -> None:
+    from ucb_moppo.api import resume_run
+    from ucb_moppo.progress import make_reporter
+
+    choice = parse(Resume, argv, "resume")
+    print_end(resume_run(choice.run, make_reporter(choice.quiet), choice.force), choice)
+
+
+def print_end(run: Run, choice: Train | Resume) -> None:
+    """What there is to say about a run that has just finished."""
     if choice.json:
         print(json.dumps(run.summary | {"run": str(run.path)}, indent=2))
     elif not choice.quiet:
@@ -226,6 +258,7 @@ def problems(argv: Sequence[str]) -> None:
 
 COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
     "train": train,
+    "resume": resume,
     "evaluate": evaluate,
     "show": show,
     "problems": problems,
@@ -233,7 +266,8 @@ COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Entry point. Errors a user can act on are one line and exit code 2."""
+    """Entry point. An error the user can act on is one line and exit code 2, a signal 128 + its number."""
+    warnings.showwarning = print_warning
     arguments = list(sys.argv[1:] if argv is None else argv)
     if not arguments or arguments[0] in HELP:
         print(USAGE, end="")
@@ -248,3 +282,19 @@ def main(argv: Sequence[str] | None = None) -> None:
     except UcbMoppoError as fault:
         print(f"ucb-moppo: {fault}", file=sys.stderr)
         raise SystemExit(2) from None
+    except KeyboardInterrupt as stop:
+        print(f"ucb-moppo: {stop or 'interrupted'}", file=sys.stderr)
+        raise SystemExit(getattr(stop, "exit_code", 130)) from None
+
+
+def print_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """One line, without the place in the source unless the warning is somebody else's."""
+    place = "" if issubclass(category, UcbMoppoWarning) else f" ({category.__name__}, {filename}:{lineno})"
+    print(f"ucb-moppo: warning: {message}{place}", file=sys.stderr)

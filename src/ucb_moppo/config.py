@@ -158,6 +158,10 @@ class Config:
     """Evaluation episodes per weight."""
     threads: int = 0
     """Simulation threads (0: one per core)."""
+    checkpoint_stages: int = 1
+    """Stages from one checkpoint to the next; more where saving would take over 2% of the time."""
+    checkpoint_seconds: float = 60.0
+    """Save within a stage too once the last checkpoint is this old."""
     preset: PresetName = "tuned"
     """tuned: best measured settings per problem; paper: the paper's values; quick: a first look in minutes."""
     ppo: Annotated[PPOConfig, tyro.conf.arg(name="")] = field(default_factory=PPOConfig)
@@ -166,9 +170,13 @@ class Config:
     def __post_init__(self) -> None:
         known = get_args(MethodName)
         _require(self.method in known, f"unknown method {self.method!r}; {nearest_names(self.method, known)}")
-        for name in ("steps", "episodes"):
+        for name in ("steps", "episodes", "checkpoint_stages"):
             value = getattr(self, name)
             _require(value >= 1, f"{name} is {value}; it must be at least 1")
+        _require(
+            self.checkpoint_seconds >= 0,
+            f"checkpoint_seconds is {self.checkpoint_seconds}; it must not be negative",
+        )
         _require(self.seed >= 0, f"seed is {self.seed}; it must not be negative")
         _require(self.threads >= 0, f"threads is {self.threads}; it must not be negative")
         _require(self.horizon is None or self.horizon >= 1, f"horizon is {self.horizon}; it must be at least 1")

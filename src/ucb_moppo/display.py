@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from itertools import combinations
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from rich.table import Table
 
 from ucb_moppo.progress import format_seconds
 from ucb_moppo.run import PICTURE, Run
+from ucb_moppo.storage import replace_file
 
 
 def summary_lines(run: Run) -> list[str]:
@@ -69,5 +71,7 @@ def draw_front(run: Run, path: Path) -> Path:
         f"HV {found['hypervolume']:.4g}, EU {found['expected_utility']:.4g}",
         fontsize=10,
     )
-    figure.savefig(path, dpi=150)
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", dpi=150)
+    replace_file(path, picture.getvalue())
     return path

@@ -10,16 +10,56 @@ class UcbMoppoError(Exception):
     """Base of every error this package raises on purpose."""
 
 
+class UcbMoppoWarning(UserWarning):
+    """Something went wrong that the run survived: a damaged checkpoint, a policy that diverged."""
+
+
 class ConfigError(UcbMoppoError, ValueError):
     """A setting, a weight or a problem that cannot be used, found before anything is trained or written."""
+
+
+class DisagreementError(ConfigError):
+    """A run that would be resumed with another config, problem or library version than it was saved with."""
 
 
 class EnvironmentFault(UcbMoppoError, RuntimeError):
     """An environment that returned something unusable while running (NaN reward, an exception of its own)."""
 
 
+class DivergenceError(UcbMoppoError, RuntimeError):
+    """Every policy of a run has diverged, so there is nothing left to train."""
+
+
 class RunFormatError(UcbMoppoError, ValueError):
     """A run directory or policy file that cannot be read as one."""
+
+
+class DamagedFileError(RunFormatError):
+    """A file with missing, truncated or changed bytes."""
+
+
+class UnsafeFileError(RunFormatError):
+    """A file that is not read because doing so could hurt: a link, a name that leaves the directory, a bomb."""
+
+
+class FormatVersionError(RunFormatError):
+    """Files of a format version that this version of the package does not read."""
+
+
+class RunLockedError(UcbMoppoError, RuntimeError):
+    """A run directory that another process is writing."""
+
+
+class StorageError(UcbMoppoError, OSError):
+    """A file that could not be written: a full disk, missing permissions."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """A run that was asked to stop (SIGINT, SIGTERM) and has saved a checkpoint to continue from."""
+
+    def __init__(self, message: str, signal_number: int) -> None:
+        super().__init__(message)
+        self.exit_code = 128 + signal_number
 
 
 def nearest_names(name: str, known: Iterable[str], count: int = 3) -> str:

@@ -43,7 +43,10 @@ def evaluate(actors: Actors, weights: NDArray, env: BatchEnv, episodes: int = 1)
 
 
 def run_episodes(actors: Actors, weights: NDArray, env: BatchEnv, seeds: list[int]) -> tuple[NDArray, int]:
-    """One episode per policy and column: weights [K, E, m] -> undiscounted returns [K, E, m], steps taken."""
+    """One episode per policy and column: weights [K, E, m] -> undiscounted returns [K, E, m], steps taken.
+
+    A policy whose output is not finite has no return: NaN.
+    """
     num_policies, width, num_objectives = weights.shape
     weight = weights.astype(np.float32)
     alive = np.arange(num_policies * width)
@@ -53,9 +56,10 @@ def run_episodes(actors: Actors, weights: NDArray, env: BatchEnv, seeds: list[in
     while alive.size:
         output = apply_actors(actors, observation.reshape(num_policies, width, -1), weight)
         action = greedy_action(actors.params, output)
-        flat = action.reshape(num_policies * width, *action.shape[2:])
-        step = env.step(flat[alive], alive)
-        returns[alive] += step.reward
+        flat = action.reshape(num_policies * width, *action.shape[2:])[alive]
+        finite = np.isfinite(output).all(-1).ravel()[alive]
+        step = env.step(np.where(np.isfinite(flat), flat, 0), alive)
+        returns[alive] += np.where(finite[:, None], step.reward, np.nan)
         observation[alive] = step.observation
         steps += alive.size
         alive = alive[~(step.terminated | step.truncated)]

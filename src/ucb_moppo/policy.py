@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
-import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 
 from ucb_moppo.envs.base import ActionSpec, EnvSpec
 from ucb_moppo.errors import ConfigError, RunFormatError
 from ucb_moppo.ppo.networks import Params, apply_mlp, greedy_action
 from ucb_moppo.ppo.normaliser import Statistics, normalise
+from ucb_moppo.storage import (
+    MAX_TENSORS,
+    check_format,
+    dump_tensors,
+    finite_or_none,
+    parse_tensors,
+    read_bytes,
+    replace_file,
+)
 
-FORMAT = 1
+FORMAT, KIND = 1, "ucb-moppo policy"
 STATISTICS = tuple(f"observation.{name}" for name in Statistics._fields)
 
 
@@ -75,41 +82,79 @@ class Policy:
             raise ConfigError(f"a policy is saved as a .safetensors file, not as {path.name!r}")
         header = {
             "format": FORMAT,
-            "kind": "ucb-moppo policy",
+            "kind": KIND,
             "spec": spec_to_json(self.spec),
             "index": self.index,
             "weight": self.weight.tolist(),
-            "expected_returns": self.expected_returns.tolist(),
+            "expected_returns": finite_or_none(self.expected_returns.tolist()),
         }
-        arrays = {name: np.ascontiguousarray(array) for name, array in self.tensors.items()}
-        save_file(arrays, path, metadata={"ucb_moppo": json.dumps(header)})
+        replace_file(path, dump_tensors(self.tensors, header))
         return path
 
 
 def load_policy(path: Path) -> Policy:
     """Read a file that ``Policy.save`` wrote. Nothing in it is executed."""
-    header, tensors = read_tensors(path)
+    path = path.resolve()  # a link that the user names is followed; one inside a run is not
+    header, tensors = parse_tensors(read_bytes(path.parent, path.name, MAX_TENSORS), path)
+    if header.get("kind") != KIND:
+        raise RunFormatError(f"{path} is not a policy saved by ucb-moppo")
+    check_format(header.get("format"), FORMAT, FORMAT, path, "save it again from its run")
+    spec = read_spec(header.get("spec"), path)
+    check_actors(spec, {name: array[None] for name, array in tensors.items()}, path)
     try:
-        return Policy(
-            spec=spec_from_json(header["spec"]),
-            index=int(header["index"]),
-            weight=np.asarray(header["weight"], np.float64),
-            expected_returns=np.asarray(header["expected_returns"], np.float64),
-            tensors=tensors,
-        )
+        weight, returns = (np.array(header[name], np.float64) for name in ("weight", "expected_returns"))
+        index = int(header["index"])
     except (KeyError, TypeError, ValueError) as fault:
-        raise RunFormatError(f"{path.name} is not a policy saved by ucb-moppo: {fault!r}") from fault
+        raise RunFormatError(f"{path} is not a policy saved by ucb-moppo: {fault!r}") from fault
+    if not weight.shape == returns.shape == (spec.num_objectives,):
+        raise RunFormatError(f"{path} has weights of shape {weight.shape} for {spec.num_objectives} objectives")
+    return Policy(spec, index, weight, returns, tensors)
 
 
-def read_tensors(path: Path) -> tuple[dict[str, Any], dict[str, NDArray]]:
-    """The JSON header and all arrays of a safetensors file of ours."""
+def check_actors(spec: EnvSpec, tensors: Mapping[str, NDArray], path: Path) -> None:
+    """Refuse arrays [K, …] that are not actors for the problem: no size in ``spec`` is believed by itself."""
+    shapes = {name: array.shape[1:] for name, array in tensors.items()}
+    for name, shape in actor_shapes(spec, shapes.get("actor.hidden1.bias", ())).items():
+        if name not in shapes:
+            raise RunFormatError(f"{path} has no {name}")
+        if shapes[name] != shape or tensors[name].dtype != np.float32:
+            raise RunFormatError(f"{path}: {name} is {tensors[name].dtype} {shapes[name]}, not float32 {shape}")
+
+
+def actor_shapes(spec: EnvSpec, cells: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
+    """Shapes of what acting needs of one policy with ``cells`` (one number) in each hidden layer."""
+    size, outputs, weights = spec.observation_size, spec.action.size, spec.num_objectives
+    return {
+        "observation.mean": (size,),
+        "observation.variance": (size,),
+        "observation.count": (),
+        "actor.hidden1.kernel": (size + weights, *cells),
+        "actor.hidden1.bias": cells[:1],
+        "actor.hidden2.kernel": (*cells, *cells),
+        "actor.hidden2.bias": cells,
+        "actor.head.kernel": (sum(cells) + weights, outputs),
+        "actor.head.bias": (outputs,),
+    } | ({} if spec.action.discrete else {"actor.log_std": (outputs,)})
+
+
+def read_spec(data: Any, path: Path) -> EnvSpec:
+    """A problem out of ``path``, refused unless everything in it is of its kind."""
     try:
-        with safe_open(path, "numpy") as file:
-            header = json.loads((file.metadata() or {}).get("ucb_moppo", "{}"))
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError) as fault:
-        raise RunFormatError(f"{path.name} cannot be read as a safetensors file: {fault}") from fault
-    return header, tensors
+        spec = spec_from_json(data)
+    except (AttributeError, KeyError, TypeError, ValueError) as fault:
+        raise RunFormatError(f"{path} does not describe a problem: {fault!r}") from fault
+    bounds = 0 if spec.action.discrete else spec.action.size
+    counts = (spec.observation_size, spec.action.size, spec.horizon)
+    starts = (spec.action.start, spec.observation_start)
+    if (
+        not all(type(count) is int and count >= 1 for count in counts)
+        or not all(type(start) is int for start in starts)
+        or not all(isinstance(text, str) for text in (spec.name, *spec.objectives))
+        or not len(spec.reference_point) == spec.num_objectives >= 2
+        or not len(spec.action.low) == len(spec.action.high) == bounds
+    ):
+        raise RunFormatError(f"{path} describes a problem that cannot be: {spec}")
+    return spec
 
 
 def spec_to_json(spec: EnvSpec) -> dict[str, Any]:
@@ -127,5 +172,5 @@ def spec_from_json(data: dict[str, Any]) -> EnvSpec:
     for bound in ("low", "high"):
         action[bound] = tuple(float(x) for x in action[bound])
     fields["objectives"] = tuple(fields["objectives"])
-    fields["reference_point"] = tuple(fields["reference_point"])
+    fields["reference_point"] = tuple(float(x) for x in fields["reference_point"])
     return EnvSpec(action=ActionSpec(**action), **fields)

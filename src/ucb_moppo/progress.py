@@ -39,11 +39,12 @@ def format_seconds(seconds: float) -> str:
 def describe_plan(plan: Plan, path: Path) -> str:
     """Two sentences before a run begins."""
     config = plan.config
+    begin = f"continuing after iteration {plan.done}: " if plan.done else ""
     return (
-        f"{config.method} on {config.problem}: {config.num_policies} policies, seed {config.seed}, "
+        f"{begin}{config.method} on {config.problem}: {config.num_policies} policies, seed {config.seed}, "
         f"{plan.num_stages} stages, writing to {path}\n"
         f"{plan.training_steps:,} training steps and up to {plan.evaluation_steps:,} evaluation steps; "
-        f"about {format_seconds(plan.seconds)} at the speed measured here"
+        f"about {format_seconds(plan.seconds)} {'left ' if plan.done else ''}at the speed measured here"
     )
 
 
@@ -60,11 +61,12 @@ class Clock:
         self.plan, self.begun = plan, perf_counter()
 
     def rate(self, iteration: int) -> float:
-        return iteration * self.plan.config.steps_per_iteration / (perf_counter() - self.begun)
+        done = iteration - self.plan.done
+        return done * self.plan.config.steps_per_iteration / (perf_counter() - self.begun)
 
     def left(self, iteration: int) -> float:
         """From the measured plan until there is something better: the run's own pace."""
-        share = iteration / self.plan.config.num_iterations
+        share = (iteration - self.plan.done) / (self.plan.config.num_iterations - self.plan.done or 1)
         spent = perf_counter() - self.begun
         return self.plan.seconds * (1 - share) if share < 0.05 else spent * (1 - share) / share
 

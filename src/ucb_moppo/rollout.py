@@ -88,7 +88,10 @@ class Collector:
         )
 
     def _step(self, rollout: Transitions, t: int, action: NDArray) -> None:
-        step = self.env.step(action.reshape(self.env.num_envs, *action.shape[2:]))
+        # A policy that diverges may act with NaN: its environments stand still until the update finds it out
+        # from the rollout, where the action stays as it was.
+        safe = np.where(np.isfinite(action), action, 0)
+        step = self.env.step(safe.reshape(self.env.num_envs, *action.shape[2:]))
         shape = self.episodes.shape
         rollout.observation[t], rollout.action[t] = self.observation, action
         rollout.reward[t] = step.reward.reshape(*shape, -1)
@@ -108,8 +111,8 @@ class Collector:
             return
         t, k, n, _ = np.argwhere(~np.isfinite(rollout.reward))[0]
         raise EnvironmentFault(
-            f"{self.spec.name} returned the reward {rollout.reward[t, k, n].tolist()} to policy "
-            f"{self.policy_ids[k]} in environment {n} at its training step {self.steps_taken + t}; "
+            f"{self.spec.name} (seed {self.seed}) returned the reward {rollout.reward[t, k, n].tolist()} to "
+            f"policy {self.policy_ids[k]} in environment {n} at its training step {self.steps_taken + t}; "
             f"rewards must be finite: check the environment's reward function"
         )
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ucb_moppo.config import Config, PPOConfig
 from ucb_moppo.envs import make_batch
 from ucb_moppo.envs.base import BatchEnv
+from ucb_moppo.errors import RunFormatError
 from ucb_moppo.evaluation import Evaluation, evaluate
 from ucb_moppo.ppo.update import (
     PolicyState,
@@ -57,6 +58,35 @@ def _noise_function(steps: int, envs: int, action_size: int, discrete: bool) -> 
     return jax.jit(jax.vmap(one, out_axes=1))
 
 
+@jax.jit
+def finite_policies(tree: Any) -> jax.Array:
+    """Which of K policies [K] have only finite numbers in a tree of arrays [K, …]."""
+    return jnp.stack([jnp.isfinite(leaf.reshape(len(leaf), -1)).all(1) for leaf in jax.tree.leaves(tree)]).all(0)
+
+
+@jax.jit
+def select_policies(mask: jax.Array, chosen: PolicyState, otherwise: PolicyState) -> PolicyState:
+    """Policies of ``chosen`` where ``mask`` [K] says so, else of ``otherwise``."""
+
+    def select(a: jax.Array, b: jax.Array) -> jax.Array:
+        return jnp.where(mask.reshape(-1, *[1] * (a.ndim - 1)), a, b)
+
+    return jax.tree.map(select, chosen, otherwise)
+
+
+CAUSES = ("loss", "parameters", "returns")
+NUM_CHANCES = 1
+"""How often a policy that diverges is restored before it is set aside."""
+
+
+class Divergence(NamedTuple):
+    """A policy whose loss, parameters or returns stopped being finite."""
+
+    policy: int
+    iteration: int
+    cause: str
+
+
 class Timing(NamedTuple):
     """Seconds of one training iteration, and of one environment step with its action."""
 
@@ -83,6 +113,8 @@ class Shard:
         self.state: PolicyState = stack_policies(
             [init_policy(spec, config.ppo, optimiser, config.seed, policy) for policy in self.policy_ids]
         )
+        self._good = jax.tree.map(jnp.copy, self.state)
+        self.divergences: list[Divergence] = []
         self._update = _compiled(config.ppo, iterations)
         self._noise = _noise_function(
             config.rollout_steps, config.search.active, spec.action.size, spec.action.discrete
@@ -94,24 +126,45 @@ class Shard:
         env = self._make_env(num_envs=len(self.policy_ids) * active)
         return Collector(env, self.policy_ids, active, self.config.seed)
 
-    def train(self, weights: NDArray, num_iterations: int, on_iteration: Callable[[], None]) -> dict[str, float]:
-        """``num_iterations`` iterations on weights [K, N, m]; the means of what the updates reported."""
-        reports = []
-        for _ in range(num_iterations):
-            reports.append(self._train_iteration(weights))
-            on_iteration()
-        return {name: float(np.mean([report[name] for report in reports])) for name in reports[0]}
+    def train(self, weights: NDArray, num_iterations: int) -> dict[str, NDArray]:
+        """``num_iterations`` iterations on weights [K, N, m]; what the updates reported, [iterations, K] each.
+
+        A policy that diverges reports NaN.
+        """
+        reports = [self._train_iteration(weights) for _ in range(num_iterations)]
+        return {name: np.stack([report[name] for report in reports]) for name in reports[0]}
 
     def _train_iteration(self, weights: NDArray) -> dict[str, NDArray]:
         start = perf_counter()
         noise = np.asarray(self._noise(self.state.key))
         rollout = self._collector.collect(make_actors(self.state), weights, noise)
         middle = perf_counter()
-        self.state, report = self._update(self.state, rollout, weights.astype(np.float32))
-        report = jax.tree.map(np.asarray, report)
+        self.state, reported = self._update(self.state, rollout, weights.astype(np.float32))
+        self._contain(~np.asarray(finite_policies(reported)), "loss")
+        self._contain(~np.asarray(finite_policies(self.state)), "parameters")
+        report = {name: np.where(self.set_aside, np.nan, values) for name, values in reported.items()}
         self.clock["acting_and_physics"] += middle - start
         self.clock["updating"] += perf_counter() - middle
         return report
+
+    @property
+    def iteration(self) -> int:
+        return self._collector.steps_taken // self.config.rollout_steps
+
+    @property
+    def set_aside(self) -> NDArray:
+        """Which policies [K] have diverged once too often and are not trained any more."""
+        faulty = [divergence.policy for divergence in self.divergences]
+        return np.array([faulty.count(policy) > NUM_CHANCES for policy in self.policy_ids])
+
+    def _contain(self, diverged: NDArray, cause: str) -> None:
+        """Note who has just diverged [K]; put them, and all that are set aside, back to their last good state."""
+        for k in np.flatnonzero(diverged & ~self.set_aside):
+            self.divergences.append(Divergence(self.policy_ids[k], self.iteration, cause))
+        back = diverged | self.set_aside
+        if back.any():
+            # The key goes on: with its old noise a restored policy would walk the same way again.
+            self.state = select_policies(back, self._good, self.state)._replace(key=self.state.key)
 
     def time_iteration(self) -> Timing:
         """How long an iteration takes here, measured on throw-away environments and a copy of the policies."""
@@ -135,12 +188,19 @@ class Shard:
         return np.full(shape, 1 / num_objectives, np.float32)
 
     def evaluate(self, weights: NDArray, episodes: int) -> Evaluation:
-        """Deterministic returns of every policy under its weights [K, W, m]."""
+        """Deterministic returns of every policy under its weights [K, W, m]; NaN for those that diverged.
+
+        What passes is from now on the last good state of its policy.
+        """
         start = perf_counter()
         wanted = len(self.policy_ids) * min(weights.shape[1] * episodes, evaluation_width(len(self.policy_ids)))
         if self._evaluation_env is None or self._evaluation_env.num_envs < wanted:
             self._evaluation_env = self._make_env(num_envs=wanted)
         result = evaluate(make_actors(self.state), weights, self._evaluation_env, episodes)
+        failed = ~np.isfinite(result.returns).all((1, 2))
+        self._contain(failed, "returns")
+        self._good = jax.tree.map(jnp.copy, self.state)
+        result.returns[failed | self.set_aside] = np.nan
         self.clock["evaluating"] += perf_counter() - start
         return result
 
@@ -158,15 +218,24 @@ class Shard:
 
     def get_state(self) -> dict[str, NDArray]:
         """Everything needed to continue, as named arrays."""
-        leaves = jax.tree_util.tree_leaves_with_path(self.state)
-        named = {f"policy{jax.tree_util.keystr(path)}": np.asarray(leaf) for path, leaf in leaves}
-        return named | {f"collector.{n}": array for n, array in self._collector.get_state().items()}
+        events = [(d.policy, d.iteration, CAUSES.index(d.cause)) for d in self.divergences]
+        return {
+            "divergences": np.array(events, np.int64).reshape(-1, 3),
+            **_named("policy", self.state),
+            **_named("good", self._good),
+            **{f"collector.{n}": array for n, array in self._collector.get_state().items()},
+        }
 
     def set_state(self, state: Mapping[str, NDArray]) -> None:
-        """Continue from what ``get_state`` returned."""
-        leaves, tree = jax.tree_util.tree_flatten_with_path(self.state)
-        values = [jnp.asarray(state[f"policy{jax.tree_util.keystr(path)}"]) for path, _ in leaves]
-        self.state = jax.tree_util.tree_unflatten(tree, values)
+        """Continue from what ``get_state`` returned; refused if it does not fit these policies."""
+        for name, own in (_named("policy", self.state) | _named("good", self._good)).items():
+            found = state[name]
+            if (found.shape, found.dtype) != (own.shape, own.dtype):
+                raise RunFormatError(
+                    f"the saved {name} is {found.dtype} {found.shape}, not {own.dtype} {own.shape}"
+                )
+        self.state, self._good = _unnamed("policy", self.state, state), _unnamed("good", self._good, state)
+        self.divergences = [Divergence(p, i, CAUSES[cause]) for p, i, cause in state["divergences"].tolist()]
         prefix = "collector."
         self._collector.set_state({n.removeprefix(prefix): a for n, a in state.items() if n.startswith(prefix)})
 
@@ -174,3 +243,16 @@ class Shard:
         self._collector.env.close()
         if self._evaluation_env is not None:
             self._evaluation_env.close()
+
+
+def _named(prefix: str, state: PolicyState) -> dict[str, NDArray]:
+    """The leaves of a state by name."""
+    leaves = jax.tree_util.tree_leaves_with_path(state)
+    return {f"{prefix}{jax.tree_util.keystr(path)}": np.asarray(leaf) for path, leaf in leaves}
+
+
+def _unnamed(prefix: str, like: PolicyState, named: Mapping[str, NDArray]) -> PolicyState:
+    """The state that ``_named`` took apart."""
+    leaves, tree = jax.tree_util.tree_flatten_with_path(like)
+    values = [jnp.asarray(named[f"{prefix}{jax.tree_util.keystr(path)}"]) for path, _ in leaves]
+    return jax.tree_util.tree_unflatten(tree, values)

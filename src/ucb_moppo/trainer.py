@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from time import perf_counter
@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 
 from ucb_moppo.config import Config
 from ucb_moppo.envs.base import EnvSpec
+from ucb_moppo.errors import DivergenceError, RunFormatError
 from ucb_moppo.executor import Executor
 from ucb_moppo.pareto import cardinality, expected_utility, hypervolume, sparsity
 from ucb_moppo.search.acquisition import HypervolumeScore
 from ucb_moppo.search.methods import Method, SearchContext, Selection, make_method
 from ucb_moppo.search.surrogate import BaggedElasticNet
 from ucb_moppo.seeding import SELECTION
+from ucb_moppo.shard import NUM_CHANCES, Divergence
 from ucb_moppo.weights import Decomposition, even_weights, make_decomposition
 
 
@@ -61,6 +63,8 @@ class StageRecord:
     """[K, N, m] the weights the stage trained on (the last draw of method `random`)."""
     diagnostics: dict[str, Any] = field(default_factory=dict)
     learning: dict[str, float] = field(default_factory=dict)
+    diverged: list[dict[str, Any]] = field(default_factory=list)
+    """Every time a policy has diverged so far: policy, iteration, cause, and whether it was restored."""
 
 
 def measure(returns: NDArray, config: Config) -> dict[str, float]:
@@ -96,7 +100,10 @@ def make_run_decomposition(config: Config, spec: EnvSpec, num_probes: int | None
 
 
 class Trainer:
-    """Trains all policies stage by stage, choosing each stage's weights from the evaluations before it."""
+    """Trains all policies stage by stage, choosing each stage's weights from the evaluations before it.
+
+    ``on_iteration`` is told the iteration wherever the state is whole: there it may be saved, or the run stopped.
+    """
 
     def __init__(
         self,
@@ -117,7 +124,17 @@ class Trainer:
         )
         self.history: list[NDArray] = []
         self.iteration = self.evaluation_steps = 0
-        self.seconds = 0.0
+        self._reports: list[dict[str, NDArray]] = []
+        self._spent, self._begun = 0.0, perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """What the run has taken so far, before an interruption and after it."""
+        return self._spent + perf_counter() - self._begun
+
+    @property
+    def finished(self) -> bool:
+        return len(self.history) > len(self.stages())
 
     @property
     def evaluated_weights(self) -> NDArray:
@@ -137,18 +154,30 @@ class Trainer:
     def run(self) -> Iterator[StageRecord]:
         """Train; a record after the first evaluation and after every stage. Continues from where it stands."""
         if not self.history:
-            yield self._evaluate(0, None, {}, perf_counter())
+            yield self._evaluate(0, None)
         for stage in self.stages()[len(self.history) - 1 :]:
-            start = perf_counter()
-            selection, learning = self._train(stage)
-            yield self._evaluate(stage.index, selection, learning, start)
+            selection = self._train(stage)
+            yield self._evaluate(stage.index, selection)
 
-    def _train(self, stage: Stage) -> tuple[Selection, dict[str, float]]:
-        """All iterations of a stage, on weights chosen at its beginning (and again wherever they are redrawn)."""
+    def _train(self, stage: Stage) -> Selection:
+        """What is left of a stage, on weights chosen at its beginning (and again wherever they are redrawn).
+
+        A choice depends on the evaluations and the seed alone, so a run that continues here makes it again.
+        """
         for start, length in self._draws(stage):
+            end = start + length
+            if end <= self.iteration and end < stage.start + stage.iterations:
+                continue
             selection = self._select(stage, start)
-            learning = self.executor.train(selection.weights, length, self._count_iteration)
-        return selection, learning
+            while self.iteration < end:
+                self._train_part(selection.weights, min(self.executor.part_iterations, end - self.iteration))
+        return selection
+
+    def _train_part(self, weights: NDArray, num_iterations: int) -> None:
+        """Iterations up to the next point at which the state is whole."""
+        self._reports.append(self.executor.train(weights, num_iterations))
+        self.iteration += num_iterations
+        self.on_iteration(self.iteration)
 
     def _draws(self, stage: Stage) -> list[tuple[int, int]]:
         """(first iteration, length) of each part of a stage that trains on the same weights."""
@@ -182,18 +211,18 @@ class Trainer:
         )
         return self.method.choose(context)
 
-    def _count_iteration(self) -> None:
-        self.iteration += 1
-        self.on_iteration(self.iteration)
-
-    def _evaluate(
-        self, index: int, selection: Selection | None, learning: dict[str, float], start: float
-    ) -> StageRecord:
+    def _evaluate(self, index: int, selection: Selection | None) -> StageRecord:
         """Evaluate every policy on its weights, extend the history and say what was found."""
         evaluation = self.executor.evaluate(self.evaluated_weights, self.config.episodes)
         self.history.append(evaluation.returns)
         self.evaluation_steps += evaluation.steps
-        self.seconds += perf_counter() - start
+        learning, self._reports = mean_reports(self._reports), []
+        diverged = describe_divergences(self.executor.divergences())
+        if not np.isfinite(evaluation.returns).any():
+            raise DivergenceError(
+                f"every policy has diverged ({diverged}); lower --learning-rate or --max-grad-norm, or look at "
+                f"the problem's rewards and observations"
+            )
         returns = evaluation.returns[:, -self.config.search.probes :]
         return StageRecord(
             stage=index,
@@ -206,6 +235,7 @@ class Trainer:
             selected=None if selection is None else selection.weights,
             diagnostics={} if selection is None else self._with_error(selection.diagnostics),
             learning=learning,
+            diverged=diverged,
         )
 
     def _with_error(self, diagnostics: dict[str, Any]) -> dict[str, Any]:
@@ -216,6 +246,63 @@ class Trainer:
         error = np.abs(np.asarray(diagnostics["predicted"]) - realised)
         return diagnostics | {
             "realised": realised.tolist(),
-            "absolute_error": error.mean((0, 1)).tolist(),
-            "absolute_change": np.abs(realised).mean((0, 1)).tolist(),
+            "absolute_error": [mean_of_finite(error[..., j]) for j in range(error.shape[-1])],
+            "absolute_change": [mean_of_finite(np.abs(realised[..., j])) for j in range(error.shape[-1])],
         }
+
+    def get_state(self) -> dict[str, NDArray]:
+        """Everything needed to continue, as named arrays. What is chosen next follows from it."""
+        state = {f"executor.{name}": array for name, array in self.executor.get_state().items()}
+        state |= {f"learning.{name}": array for name, array in join_reports(self._reports).items()}
+        return state | {
+            "history": np.array(self.history).reshape(-1, *self.evaluated_weights.shape),
+            "iteration": np.array(self.iteration),
+            "evaluation_steps": np.array(self.evaluation_steps),
+            "seconds": np.array(self.seconds),
+        }
+
+    def set_state(self, state: Mapping[str, NDArray]) -> None:
+        """Continue from what ``get_state`` returned; refused if it does not fit the config."""
+
+        def under(prefix: str) -> dict[str, NDArray]:
+            return {n.removeprefix(prefix): a for n, a in state.items() if n.startswith(prefix)}
+
+        try:
+            if state["history"].shape[1:] != self.evaluated_weights.shape:
+                raise RunFormatError(
+                    f"the saved evaluations have shape {state['history'].shape}; here every one of them has "
+                    f"{self.evaluated_weights.shape}"
+                )
+            self.history = list(state["history"])
+            self.iteration, self.evaluation_steps = int(state["iteration"]), int(state["evaluation_steps"])
+            self._reports = [learning] if (learning := under("learning.")) else []
+            self.executor.set_state(under("executor."))
+            self._spent, self._begun = float(state["seconds"]), perf_counter()
+        except (KeyError, IndexError, TypeError, ValueError) as fault:
+            raise RunFormatError(f"the saved state does not fit this config: {fault!r}") from fault
+
+
+def join_reports(reports: list[dict[str, NDArray]]) -> dict[str, NDArray]:
+    """Reports [iterations, K] of several parts, one after the other."""
+    return {name: np.concatenate([report[name] for report in reports]) for name in reports[0]} if reports else {}
+
+
+def mean_reports(reports: list[dict[str, NDArray]]) -> dict[str, float]:
+    """The mean of every reported number over iterations and policies."""
+    return {name: mean_of_finite(array) for name, array in join_reports(reports).items()}
+
+
+def mean_of_finite(values: NDArray) -> float:
+    """The mean without what a diverged policy left; NaN if that is all there is."""
+    finite = values[np.isfinite(values)]
+    return float(np.mean(finite)) if finite.size else float("nan")
+
+
+def describe_divergences(divergences: Sequence[Divergence]) -> list[dict[str, Any]]:
+    """Plain data about every divergence, in order, with what was done about it."""
+    described: list[dict[str, Any]] = []
+    for divergence in sorted(divergences, key=lambda d: (d.iteration, d.policy)):
+        before = sum(d["policy"] == divergence.policy for d in described)
+        action = "restored" if before < NUM_CHANCES else "set aside"
+        described.append(divergence._asdict() | {"action": action})
+    return described
