@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import platform
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ from ucb_moppo.config import Config, default_config, from_json, override, resolv
 from ucb_moppo.display import draw_front
 from ucb_moppo.envs import make_spec
 from ucb_moppo.envs.base import EnvSpec
-from ucb_moppo.errors import DamagedFileError, DisagreementError, FormatVersionError, Interrupted
+from ucb_moppo.errors import DamagedFileError, DisagreementError, FormatVersionError, Interrupted, UcbMoppoWarning
 from ucb_moppo.executor import Executor, LocalExecutor
 from ucb_moppo.interruption import StopRequest
 from ucb_moppo.lock import locked
@@ -228,6 +229,7 @@ def train_stages(trainer: Trainer, writer: RunWriter, reporter: Reporter, stop: 
     trainer.on_iteration = at_safe_point
     if not trainer.history:
         keeper.now()
+    num_known = len(trainer.executor.divergences())
     for record in trainer.run():
         writer.write_stage(
             record.stage,
@@ -238,6 +240,14 @@ def train_stages(trainer: Trainer, writer: RunWriter, reporter: Reporter, stop: 
             summarise(config, trainer.spec, trainer.executor, record),
         )
         reporter.stage(record)
+        for event in record.diverged[num_known:]:
+            warnings.warn(
+                f"policy {event['policy']} diverged in iteration {event['iteration']}: its {event['cause']} were "
+                f"not finite; it was {event['action']}",
+                UcbMoppoWarning,
+                stacklevel=2,
+            )
+        num_known = len(record.diverged)
         keeper.now(record.stage) if trainer.finished else keeper.after_stage(record.stage)
 
 

@@ -162,12 +162,12 @@ def read_bytes(root: Path, name: str, limit: int) -> bytes:
 
 
 def verified(data: bytes, expected: Digest, path: Path) -> bytes:
-    """``data``, if it is what the manifest says."""
+    """``data``, if it is what the manifest beside ``path`` says."""
     found = make_digest(data)
     if found.bytes != expected.bytes:
-        raise DamagedFileError(f"{path} has {found.bytes:,} bytes; its manifest says {expected.bytes:,}")
+        raise DamagedFileError(f"{path} has {found.bytes:,} bytes; manifest.json says {expected.bytes:,}")
     if found.sha256 != expected.sha256:
-        raise DamagedFileError(f"{path} does not match its manifest (SHA-256 {found.sha256}); it is damaged")
+        raise DamagedFileError(f"{path} does not match manifest.json (SHA-256 {found.sha256}); it is damaged")
     return data
 
 

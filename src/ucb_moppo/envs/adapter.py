@@ -198,7 +198,8 @@ class GymBatch:
             reward = np.asarray(paid, dtype=np.float64)
         if reward.shape != (self.spec.num_objectives,) or not np.isfinite(reward).all():
             raise EnvironmentFault(
-                f"{self.name}: environment {env} paid {paid!r} at step {self._elapsed[env] + 1}; "
+                f"{self.name}: environment {env} paid {paid!r} at step {self._elapsed[env] + 1} from seed "
+                f"{self._seeds[env]}; "
                 f"its step must return {self.spec.num_objectives} finite rewards"
             )
         self._actions[env].append(action)
@@ -236,7 +237,8 @@ class GymBatch:
 
     @contextmanager
     def _faults_named(self, env: int) -> Iterator[None]:
-        with faults_named(f"{self.name}: environment {env} failed after {self._elapsed[env]} steps"):
+        since = f"{self._elapsed[env]} steps from seed {self._seeds[env]}"
+        with faults_named(f"{self.name}: environment {env} failed after {since}"):
             yield
 
 

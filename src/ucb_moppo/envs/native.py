@@ -57,6 +57,7 @@ class NativeBatch:
         self._init_qpos, self._init_qvel = start.qpos.copy(), start.qvel.copy()
         self._ids = np.arange(num_envs)
         self._elapsed = np.zeros(num_envs, dtype=np.int64)
+        self._seeds = np.zeros(num_envs, dtype=np.int64)
 
     def reset(self, ids: NDArray, seeds: Sequence[int]) -> NDArray:
         """Start new episodes in environments ``ids`` [n]; observations [n, observation_size]."""
@@ -70,7 +71,7 @@ class NativeBatch:
         # A full forward pass, as Gymnasium's set_state does: it also fills the solver's warm start, without
         # which the first step would differ in its last bits.
         self._run(self._batch.forward, ids=ordered)
-        self._elapsed[ids] = 0
+        self._elapsed[ids], self._seeds[ids] = 0, list(seeds)
         return observe(self.problem, self._qpos[ids], self._qvel[ids])
 
     def step(self, action: NDArray, ids: NDArray | None = None) -> Step:
@@ -103,13 +104,18 @@ class NativeBatch:
             row = int(np.flatnonzero(~np.isfinite(applied).all(axis=1))[0])
             raise EnvironmentFault(
                 f"{self.spec.name}: environment {ids[row]} was given action {applied[row].tolist()} after "
-                f"{self._elapsed[ids[row]]} steps; check the actor's parameters and the learning rate"
+                f"{self._since(ids[row])}; check the actor's parameters and the learning rate"
             )
         return applied
 
     def get_state(self) -> dict[str, NDArray]:
-        """``physics`` [B, s]: MuJoCo's whole integration state with its warm start; ``elapsed`` [B] steps."""
-        return {"physics": self._batch.state.copy(), "elapsed": self._elapsed.copy()}
+        """``physics`` [B, s]: MuJoCo's whole integration state with its warm start; ``elapsed`` steps [B] since
+        the resets with ``seeds`` [B]."""
+        return {
+            "physics": self._batch.state.copy(),
+            "elapsed": self._elapsed.copy(),
+            "seeds": self._seeds.copy(),
+        }
 
     def set_state(self, state: Mapping[str, NDArray]) -> None:
         """Continue from what ``get_state`` returned, in this batch or in another of the same problem."""
@@ -120,7 +126,11 @@ class NativeBatch:
                 f"{self._batch.state.shape}; make the batch with the problem and num_envs it was saved from"
             )
         self._batch.state[:] = physics
-        self._elapsed[:] = elapsed
+        self._elapsed[:], self._seeds[:] = elapsed, state["seeds"]
+
+    def _since(self, env: int) -> str:
+        """How to come to where an environment stands."""
+        return f"{self._elapsed[env]} steps from seed {self._seeds[env]}"
 
     def close(self) -> None:
         """Nothing to release: the batch's threads end with the object."""
@@ -132,7 +142,7 @@ class NativeBatch:
         except SimulationError as fault:
             env = int(fault.ids[0])
             raise EnvironmentFault(
-                f"{self.spec.name}: MuJoCo failed in environment {env} after {self._elapsed[env]} steps: "
+                f"{self.spec.name}: MuJoCo failed in environment {env} after {self._since(env)}: "
                 f"{self._batch.error(env)}"
             ) from fault
 
