@@ -24,7 +24,7 @@ from ucb_moppo.display import draw_front
 from ucb_moppo.envs import make_spec
 from ucb_moppo.envs.base import EnvSpec
 from ucb_moppo.errors import DamagedFileError, DisagreementError, FormatVersionError, Interrupted, UcbMoppoWarning
-from ucb_moppo.executor import Executor, LocalExecutor
+from ucb_moppo.executor import Executor, make_executor
 from ucb_moppo.interruption import StopRequest
 from ucb_moppo.lock import locked
 from ucb_moppo.policy import spec_to_json
@@ -58,7 +58,7 @@ PACKAGES = (
 )
 
 
-SAME_RESULT = ("threads", "checkpoint_stages", "checkpoint_seconds")
+SAME_RESULT = ("threads", "executor", "ray_address", "checkpoint_stages", "checkpoint_seconds")
 """Settings that may differ when a run is continued: they do not change what it computes."""
 
 
@@ -186,7 +186,7 @@ def differences(saved: Any, now: Any, name: str = "") -> Iterator[str]:
 
 def execute(config: Config, spec: EnvSpec, path: Path, reporter: Reporter, checkpoint: Checkpoint | None) -> Run:
     """Train from the beginning or from a checkpoint to the end. The caller holds the run's lock."""
-    executor = LocalExecutor(config)
+    executor = make_executor(config)
     try:
         with StopRequest() as stop:
             trainer = Trainer(config, spec, executor)

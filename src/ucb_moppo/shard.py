@@ -204,6 +204,14 @@ class Shard:
         self.clock["evaluating"] += perf_counter() - start
         return result
 
+    def get_divergences(self) -> list[Divergence]:
+        """Every time one of these policies has diverged so far."""
+        return list(self.divergences)
+
+    def get_clock(self) -> dict[str, float]:
+        """Seconds spent on each kind of work so far."""
+        return dict(self.clock)
+
     def policies(self) -> dict[str, NDArray]:
         """What deployment needs, and the critic: named arrays with a leading axis K."""
         named: dict[str, NDArray] = {}
