@@ -272,7 +272,7 @@ def test_a_second_writer_fails_at_once(broken: Path) -> None:
 
 
 def test_a_second_run_into_a_directory_is_refused(whole: Path) -> None:
-    with pytest.raises(ConfigError, match="already holds a run.*ucb-moppo resume"):
+    with pytest.raises(ConfigError, match=r"already holds a run.*ucb-moppo resume"):
         train_tiny(whole)
 
 

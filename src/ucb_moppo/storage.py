@@ -219,7 +219,8 @@ def parse_tensors(data: bytes, path: Path) -> tuple[dict[str, Any], dict[str, ND
         tensors = load(data)
     except (SafetensorError, KeyError, TypeError, ValueError, OverflowError, MemoryError) as fault:
         raise DamagedFileError(f"{path} cannot be read as a safetensors file: {fault!r}") from fault
-    return parse_object(own.encode(), path), tensors
+    # In an order of their own: the library's is another in every process.
+    return parse_object(own.encode(), path), dict(sorted(tensors.items()))
 
 
 def check_format(found: Any, newest: int, oldest: int, path: Path, remedy: str) -> int:

@@ -289,7 +289,8 @@ def join_reports(reports: list[dict[str, NDArray]]) -> dict[str, NDArray]:
 
 def mean_reports(reports: list[dict[str, NDArray]]) -> dict[str, float]:
     """The mean of every reported number over iterations and policies."""
-    return {name: mean_of_finite(array) for name, array in join_reports(reports).items()}
+    joined = join_reports(reports)
+    return {name: mean_of_finite(joined[name]) for name in sorted(joined)}
 
 
 def mean_of_finite(values: NDArray) -> float:
