@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any, NamedTuple
 
 import jax
@@ -209,8 +209,8 @@ class Shard:
         return list(self.divergences)
 
     def get_clock(self) -> dict[str, float]:
-        """Seconds spent on each kind of work so far."""
-        return dict(self.clock)
+        """Seconds spent on each kind of work so far, and CPU seconds of this process in all."""
+        return self.clock | {"cpu": process_time()}
 
     def policies(self) -> dict[str, NDArray]:
         """What deployment needs, and the critic: named arrays with a leading axis K."""
