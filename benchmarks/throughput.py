@@ -3,10 +3,10 @@
     python benchmarks/throughput.py [--problems Hopper-v2 ...] [--iterations 6]
 
 Raw physics is the bare ``mujoco.batch.Batch`` with the same model, batch size and threads, stepped from the
-states that training visits, on all cores. Training runs in one process with all cores and with a shard per core. The
-three are measured in turns, and medians are compared, so that a noisy moment meets all of them. The ratio of CPU time
-(of the busiest core) says about what it would be if nothing else ran. Shares are of the time of a whole training
-iteration in one process (rollout and update, compiled).
+states that training visits, on all cores. Training runs in one process with all cores and with a shard per core.
+The three are measured in turns, and medians are compared, so that a noisy moment meets all of them. The ratio of
+CPU time (of the busiest core) says about what it would be if nothing else ran. Shares are of the time of a whole
+training iteration in one process (rollout and update, compiled).
 """
 
 from __future__ import annotations
