@@ -2,8 +2,8 @@
 
     python examples/own_environment.py
 
-A boat crosses a river of width 1 in which the current is fastest in the middle. It steers by a heading in [-1, 1] and
-has two objectives: to cross quickly, and not to be carried downstream.
+A boat crosses a river of width 1 in which the current is fastest in the middle. It steers by a heading in
+[-1, 1] and has two objectives: to cross quickly, and not to be carried downstream.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import ucb_moppo
 
 
 class RiverCrossing(gymnasium.Env):
-    """Observation: (distance from the near bank, drift). Action: heading from straight across (−1) to upstream (1)."""
+    """Shows (distance from the near bank, drift). Action: heading from straight across (−1) to upstream (1)."""
 
     observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (2,))
     action_space = gymnasium.spaces.Box(-1.0, 1.0, (1,))

@@ -293,7 +293,7 @@ def test_saves_within_a_stage_after_some_seconds(clock: list[float]) -> None:
 def test_saving_after_stages_takes_at_most_two_percent(clock: list[float]) -> None:
     # A stage of 2 s and a checkpoint of 0.1 s, which is 2% of 5 s: every third stage is affordable.
     keeper, saved = saving(clock, cost=0.1, stages=1, seconds=1e9)
-    keeper.now(0)
+    keeper.now()
     for stage in range(1, 1001):
         clock[0] += 2
         keeper.after_stage(stage)

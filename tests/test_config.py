@@ -55,7 +55,7 @@ def make_spec(num_objectives: int = 2, horizon: int = 1000) -> EnvSpec:
         (Config, "method", "usb", "did you mean ucb"),
         (Config, "steps", 0, "at least 1"),
         (Config, "episodes", 0, "at least 1"),
-        (Config, "seed", -1, "negative"),
+        (Config, "seed", -1, "2\\*\\*32"),
         (Config, "threads", -2, "negative"),
         (Config, "horizon", 0, "at least 1"),
     ],

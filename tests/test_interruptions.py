@@ -115,7 +115,7 @@ def test_signals_save_and_exit_with_their_number(whole: Path, tmp_path: Path, st
 def test_a_second_signal_and_a_second_process(tmp_path: Path, start: Start) -> None:
     # An iteration of this run takes so long that no safe point comes between the signals.
     run = tmp_path / "run"
-    options = tiny_options(samples=200_000, epochs=50, steps=800_000)
+    options = tiny_options(samples=10_000, epochs=20, steps=40_000)
     process = start("train", *options, "--out", run)
     wait_for_checkpoint(process, run, [])
     with pytest.raises(RunLockedError, match=f"is being written by process {process.pid}; wait for it, or stop it"):
@@ -127,7 +127,7 @@ def test_a_second_signal_and_a_second_process(tmp_path: Path, start: Start) -> N
     while list_checkpoints(run)[0] != "00000000-0001":  # evaluated: what follows is a long iteration
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    time.sleep(0.5)
+    time.sleep(0.2)
     process.send_signal(signal.SIGTERM)
     finish(process)
     assert process.returncode == 143

@@ -6,7 +6,7 @@ import importlib.metadata
 import json
 import platform
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -186,9 +186,9 @@ def differences(saved: Any, now: Any, name: str = "") -> Iterator[str]:
 
 def execute(config: Config, spec: EnvSpec, path: Path, reporter: Reporter, checkpoint: Checkpoint | None) -> Run:
     """Train from the beginning or from a checkpoint to the end. The caller holds the run's lock."""
-    executor = make_executor(config)
-    try:
-        with StopRequest() as stop:
+    with StopRequest() as stop:
+        executor = make_executor(config)
+        try:
             trainer = Trainer(config, spec, executor)
             if checkpoint is not None:
                 trainer.set_state(checkpoint.tensors)
@@ -197,9 +197,9 @@ def execute(config: Config, spec: EnvSpec, path: Path, reporter: Reporter, check
                 reporter.start(make_plan(trainer), path)
             writer = RunWriter(path, to_json(config), spec, lengths)
             train_stages(trainer, writer, reporter, stop)
-    finally:
-        reporter.stop()
-        executor.close()
+        finally:
+            reporter.stop()
+            executor.close()
     run = Run(path)
     draw_front(run, path / PICTURE)
     return run
@@ -207,48 +207,67 @@ def execute(config: Config, spec: EnvSpec, path: Path, reporter: Reporter, check
 
 def train_stages(trainer: Trainer, writer: RunWriter, reporter: Reporter, stop: StopRequest) -> None:
     """All stages that are left, with checkpoints in between and wherever the process is asked to stop."""
-    config = trainer.config
-    facts = make_facts(config, trainer.spec)
+    config, facts = trainer.config, make_facts(trainer.config, trainer.spec)
+    keeper = Checkpointer(
+        save=lambda: save_checkpoint(trainer, writer, facts),
+        stages=config.checkpoint_stages,
+        seconds=config.checkpoint_seconds,
+        stage=len(trainer.history) - 1,
+    )
 
-    def save() -> None:
-        name = checkpoint_name(trainer.iteration, len(trainer.history))
-        lengths = {file: digest.to_json() for file, digest in writer.lengths().items()}
-        write_checkpoint(writer.path, Checkpoint(name, trainer.get_state(), facts | {"lengths": lengths}))
-
-    keeper = Checkpointer(save, config.checkpoint_stages, config.checkpoint_seconds, stage=len(trainer.history) - 1)
+    def stop_if_asked() -> None:
+        if stop.signal is not None:
+            keeper.now()
+            remedy = f"continue with `ucb-moppo resume {writer.path}`"
+            raise Interrupted(f"stopped after iteration {trainer.iteration}; {remedy}", stop.signal)
 
     def at_safe_point(iteration: int) -> None:
         reporter.iteration(iteration)
-        if stop.signal is not None:
-            keeper.now()
-            raise Interrupted(
-                f"stopped after iteration {iteration}; continue with `ucb-moppo resume {writer.path}`", stop.signal
-            )
+        stop_if_asked()
         keeper.after_iteration()
 
     trainer.on_iteration = at_safe_point
-    if not trainer.history:
-        keeper.now()
     num_known = len(trainer.executor.divergences())
+    if not trainer.history:
+        keeper.now()  # so that a run without any has lost them
     for record in trainer.run():
-        writer.write_stage(
-            record.stage,
-            metrics_line(record),
-            trainer.decomposition.probes,
-            record.returns,
-            trainer.executor.policies(),
-            summarise(config, trainer.spec, trainer.executor, record),
-        )
+        write_stage(writer, trainer, record)
         reporter.stage(record)
-        for event in record.diverged[num_known:]:
-            warnings.warn(
-                f"policy {event['policy']} diverged in iteration {event['iteration']}: its {event['cause']} were "
-                f"not finite; it was {event['action']}",
-                UcbMoppoWarning,
-                stacklevel=2,
-            )
+        warn_of_divergences(record.diverged[num_known:])
         num_known = len(record.diverged)
-        keeper.now(record.stage) if trainer.finished else keeper.after_stage(record.stage)
+        if trainer.finished:
+            keeper.now()
+        else:
+            stop_if_asked()
+            keeper.after_stage(record.stage)
+
+
+def save_checkpoint(trainer: Trainer, writer: RunWriter, facts: Mapping[str, Any]) -> None:
+    """Commit the whole state as it stands, and how long the growing files are."""
+    name = checkpoint_name(trainer.iteration, len(trainer.history))
+    lengths = {file: digest.to_json() for file, digest in writer.lengths().items()}
+    write_checkpoint(writer.path, Checkpoint(name, trainer.get_state(), {**facts, "lengths": lengths}))
+
+
+def write_stage(writer: RunWriter, trainer: Trainer, record: StageRecord) -> None:
+    """Everything a stage leaves on disk."""
+    writer.write_stage(
+        record.stage,
+        metrics_line(record),
+        trainer.decomposition.probes,
+        record.returns,
+        trainer.executor.policies(),
+        summarise(trainer.config, trainer.spec, trainer.executor, record),
+    )
+
+
+def warn_of_divergences(events: Sequence[Mapping[str, Any]]) -> None:
+    for event in events:
+        message = (
+            f"policy {event['policy']} diverged in iteration {event['iteration']}: its {event['cause']} were "
+            f"not finite; it was {event['action']}"
+        )
+        warnings.warn(message, UcbMoppoWarning, stacklevel=2)
 
 
 def metrics_line(record: StageRecord) -> dict[str, Any]:

@@ -197,20 +197,17 @@ class Checkpointer:
     stage: int = 0
     cost: float = field(default=0.0, init=False)
     """Seconds that saving has taken so far."""
-    num_saved: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         self._saved_at, self._last_cost = perf_counter(), 0.0
 
-    def now(self, stage: int | None = None) -> None:
+    def now(self) -> None:
         """Save, and remember what it cost."""
         start = perf_counter()
         self.save()
         self._saved_at = perf_counter()
         self._last_cost = self._saved_at - start
         self.cost += self._last_cost
-        self.num_saved += 1
-        self.stage = self.stage if stage is None else stage
 
     def after_iteration(self) -> None:
         if perf_counter() - self._saved_at >= self.seconds:
@@ -219,4 +216,5 @@ class Checkpointer:
     def after_stage(self, stage: int) -> None:
         affordable = self._last_cost <= MAX_SHARE * (perf_counter() - self._saved_at)
         if stage - self.stage >= self.stages and affordable:
-            self.now(stage)
+            self.now()
+            self.stage = stage

@@ -18,7 +18,7 @@ from ucb_moppo.cores import available_cores
 from ucb_moppo.envs import found_by_import
 from ucb_moppo.envs.base import EnvSpec
 from ucb_moppo.errors import ConfigError, nearest_names
-from ucb_moppo.weights import default_num_candidates, default_num_policies
+from ucb_moppo.weights import MAX_LATTICE_POINTS, default_num_candidates, default_num_policies
 
 MethodName = Literal["ucb", "mean", "random", "fixed"]
 PresetName = Literal["tuned", "paper", "quick"]
@@ -82,6 +82,9 @@ class PPOConfig:
         for name in ("clip", "learning_rate", "adam_epsilon", "max_grad_norm"):
             value = getattr(self, name)
             _require(0 < value < math.inf, f"{name} is {value}; it must be a positive number")
+        for name in ("value_coefficient", "entropy_coefficient", "log_std"):
+            value = getattr(self, name)
+            _require(math.isfinite(value), f"{name} is {value}; it must be a finite number")
 
     @property
     def num_minibatches(self) -> int:
@@ -103,7 +106,7 @@ class SearchConfig:
     """R, independent policies per sub-space, merged into one front."""
     pivots: Annotated[tuple[tuple[float, ...], ...] | None, tyro.conf.Suppress] = None
     """Explicit pivots, one weight per sub-space (default: spread evenly)."""
-    stage_iterations: Annotated[int | None, hint("20, or a fifth of a run shorter than 100")] = None
+    stage_iterations: Annotated[int | None, hint("20, more where evaluation is dear, less in a short run")] = None
     """C, iterations between two evaluations."""
     warmup: Annotated[int | None, hint("an eighth of the run, in whole stages")] = None
     """Q, iterations on the pivots alone."""
@@ -126,6 +129,11 @@ class SearchConfig:
         for name in ("policies", "candidates", "active", "replicas", "stage_iterations", "probes"):
             value = getattr(self, name)
             _require(value is None or value >= 1, f"{name} is {value}; it must be at least 1")
+        _require(
+            0 < self.surrogate_alpha < math.inf and 0 <= self.surrogate_l1_ratio <= 1,
+            f"surrogate_alpha is {self.surrogate_alpha} and surrogate_l1_ratio {self.surrogate_l1_ratio}; "
+            f"the first must be positive, the second lie in [0, 1]",
+        )
         _require(self.ensemble >= 2, f"ensemble is {self.ensemble}; the uncertainty needs at least 2 members")
         for name in ("warmup", "resample_iterations"):
             value = getattr(self, name)
@@ -177,7 +185,7 @@ class Config:
     search: Annotated[SearchConfig, tyro.conf.arg(name="")] = field(default_factory=SearchConfig)
 
     def __post_init__(self) -> None:
-        for name, kind in (("method", MethodName), ("executor", ExecutorName)):
+        for name, kind in (("method", MethodName), ("preset", PresetName), ("executor", ExecutorName)):
             value, known = getattr(self, name), get_args(kind)
             _require(value in known, f"unknown {name} {value!r}; {nearest_names(value, known)}")
         _require(self.shards is None or self.shards >= 1, f"shards is {self.shards}; it must be at least 1")
@@ -185,10 +193,10 @@ class Config:
             value = getattr(self, name)
             _require(value >= 1, f"{name} is {value}; it must be at least 1")
         _require(
-            self.checkpoint_seconds >= 0,
-            f"checkpoint_seconds is {self.checkpoint_seconds}; it must not be negative",
+            0 <= self.checkpoint_seconds < math.inf,
+            f"checkpoint_seconds is {self.checkpoint_seconds}; it must be a number from 0",
         )
-        _require(self.seed >= 0, f"seed is {self.seed}; it must not be negative")
+        _require(0 <= self.seed < 2**32, f"seed is {self.seed}; it must lie in [0, 2**32)")
         _require(self.threads >= 0, f"threads is {self.threads}; it must not be negative")
         _require(self.horizon is None or self.horizon >= 1, f"horizon is {self.horizon}; it must be at least 1")
         _require(
@@ -230,15 +238,13 @@ SECTIONS = {"ppo": PPOConfig, "search": SearchConfig}
 QUICK = {"steps": 1_000_000, "policies": 5}
 TUNED: dict[str, dict[str, Any]] = {
     "Swimmer-v2": {"gamma": 0.999},
-    "Ant-v2": {"log_std": -1.0},
+    "Ant-v2": {"log_std": -1.0, "policies": 5, "probes": 20},
 }
 """Where the default departs from the paper, per problem, because a measurement says so."""
 
 
 def default_config(problem: str, preset: str = "tuned") -> Config:
     """The settings of a preset for a problem."""
-    known = get_args(PresetName)
-    _require(preset in known, f"unknown preset {preset!r}; {nearest_names(preset, known)}")
     name = problem.removeprefix("ucb_moppo/")
     config = Config(problem=name, preset=preset)  # type: ignore[arg-type]
     if preset == "paper":
@@ -290,13 +296,18 @@ def resolve(config: Config, spec: EnvSpec) -> Config:
         horizon=spec.horizon,
         reference_point=spec.reference_point,
     )
+    _require(
+        policies * (config.search.candidates or 1) <= MAX_LATTICE_POINTS,
+        f"policies is {policies} and candidates {config.search.candidates}: their product may not exceed "
+        f"{MAX_LATTICE_POINTS} weights; lower --policies or --candidates",
+    )
     iterations = config.num_iterations
     _require(
         iterations >= 1,
         f"steps is {config.steps}, too few for one iteration: {config.num_policies} policies × "
         f"{config.ppo.samples} samples need --steps {config.steps_per_iteration} at least",
     )
-    stage = search.stage_iterations or max(1, min(20, iterations // 5))
+    stage = search.stage_iterations or default_stage_iterations(config)
     warmup = search.warmup if search.warmup is not None else max(1, round(iterations / 8 / stage)) * stage
     return override(
         config,
@@ -321,6 +332,14 @@ def resolve_shards(config: Config) -> int:
     if config.executor == "local" or (config.executor == "auto" and short):
         return 1
     return min(len(available_cores()), policies)
+
+
+def default_stage_iterations(config: Config) -> int:
+    """C: 20, or more where evaluating the probes would cost over a fifth of training, or less in a short run."""
+    assert config.horizon is not None
+    evaluated = config.search.probes * config.episodes * config.horizon
+    wanted = max(20, math.ceil(5 * evaluated / config.ppo.samples))
+    return max(1, min(wanted, config.num_iterations // 5))
 
 
 def to_json(config: Config) -> dict[str, Any]:

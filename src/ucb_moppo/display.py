@@ -25,6 +25,10 @@ def summary_lines(run: Run) -> list[str]:
         f"from {found['policies']} policies",
         f"{found['training_steps']:,} training and {found['evaluation_steps']:,} evaluation steps "
         f"in {format_seconds(found['seconds'])}",
+        *(
+            f"policy {event['policy']} diverged in iteration {event['iteration']} and was {event['action']}"
+            for event in found.get("diverged", [])
+        ),
         f"run: {run.path}   picture: {run.path / PICTURE}",
     ]
 

@@ -195,6 +195,8 @@ class Shard:
         start = perf_counter()
         wanted = len(self.policy_ids) * min(weights.shape[1] * episodes, evaluation_width(len(self.policy_ids)))
         if self._evaluation_env is None or self._evaluation_env.num_envs < wanted:
+            if self._evaluation_env is not None:
+                self._evaluation_env.close()
             self._evaluation_env = self._make_env(num_envs=wanted)
         result = evaluate(make_actors(self.state), weights, self._evaluation_env, episodes)
         failed = ~np.isfinite(result.returns).all((1, 2))

@@ -153,6 +153,7 @@ class Trainer:
 
     def run(self) -> Iterator[StageRecord]:
         """Train; a record after the first evaluation and after every stage. Continues from where it stands."""
+        self._begun = perf_counter()
         if not self.history:
             yield self._evaluate(0, None)
         for stage in self.stages()[len(self.history) - 1 :]:

@@ -45,10 +45,10 @@ def update_statistics(stats: Statistics, samples: Array) -> Statistics:
 
 
 def normalise(stats: Statistics, values: Array, clip: float = CLIP) -> Array:
-    """(values − mean) / std of [B, d] values, clipped to ±clip."""
+    """(values − mean) / std of [B, d] values, clipped to ±clip; untouched while there are no statistics."""
     xp = values.__array_namespace__()
     scaled = (values - stats.mean[..., None, :]) / stats.std[..., None, :]
-    return xp.clip(scaled, -clip, clip)
+    return xp.where(stats.count[..., None, None] > 0, xp.clip(scaled, -clip, clip), values)
 
 
 def denormalise(stats: Statistics, values: Array) -> Array:
