@@ -128,6 +128,19 @@ def test_a_layout_that_cannot_be_is_refused(changes: dict[str, object], message:
         config(**changes)
 
 
+def test_a_layout_changes_no_more_than_rounding(expected: dict[str, np.ndarray]) -> None:
+    """Seeds and noise belong to the policy: in one shard or in two, policies walk the same way."""
+    executor = LocalExecutor(config(shards=1))
+    executor.train(WEIGHTS, 2)
+    executor.evaluate(WEIGHTS, 1)
+    executor.train(WEIGHTS, 1)
+    policies = executor.policies()
+    executor.close()
+    assert policies["actor.head.bias"].shape == (3, 2)
+    for name, array in policies.items():
+        np.testing.assert_allclose(array, expected[name], rtol=1e-3, atol=1e-4, err_msg=name)
+
+
 # --- the same bits -----------------------------------------------------------------------------------------
 
 

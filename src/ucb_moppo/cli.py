@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import warnings
@@ -15,7 +14,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from ucb_moppo.config import Config, default_config, from_json, hint
+from ucb_moppo.config import Config, PPOConfig, SearchConfig, default_config, from_json, hint
 from ucb_moppo.errors import ConfigError, UcbMoppoError, UcbMoppoWarning
 
 USAGE = """ucb-moppo: find a Pareto set of policies for problems with several objectives
@@ -145,25 +144,23 @@ def print_end(run: Run, choice: Train | Resume) -> None:
 
 def parse_train(argv: Sequence[str]) -> Train:
     """Options of `train`. Their defaults depend on the problem, the preset and --config, so they are read twice."""
-    first = Train(settings=default_config("", "tuned"))
-    if not set(argv) & set(HELP):
-        first = parse(Train, argv, "train PROBLEM", first)
-        if not first.settings.problem and first.config is None:
-            raise ConfigError(
-                "name a problem to train on, e.g. `ucb-moppo train Hopper-v2`; `ucb-moppo problems` lists them"
-            )
-    given, _ = option_parser().parse_known_args([a for a in argv if a not in HELP])
-    settings = starting_config(first.settings.problem or given.problem or "", given.preset, given.config)
+    options = [argument for argument in argv if argument not in HELP]
+    first = parse(Train, options, "train PROBLEM", Train(settings=unchecked_config()))
+    if not first.settings.problem and first.config is None and len(options) == len(argv):
+        raise ConfigError(
+            "name a problem to train on, e.g. `ucb-moppo train Hopper-v2`; `ucb-moppo problems` lists them"
+        )
+    preset_given = any(option.partition("=")[0] == "--preset" for option in options)
+    preset = first.settings.preset if preset_given else None
+    settings = starting_config(first.settings.problem, preset, first.config)
     return parse(Train, argv, "train PROBLEM", Train(settings=settings))
 
 
-def option_parser() -> argparse.ArgumentParser:
-    """Reads just what the defaults depend on; the problem only for help, where it stands first."""
-    parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)
-    parser.add_argument("problem", nargs="?")
-    parser.add_argument("--preset")
-    parser.add_argument("--config", type=Path)
-    return parser
+def unchecked_config() -> Config:
+    """For the first reading: options that only fit together with what --config says are not refused yet."""
+    unchecked = {"__post_init__": lambda self: None}
+    ppo, search, whole = (type(kind.__name__, (kind,), unchecked) for kind in (PPOConfig, SearchConfig, Config))
+    return whole(problem="", ppo=ppo(), search=search())
 
 
 def starting_config(problem: str, preset: str | None, config: Path | None) -> Config:

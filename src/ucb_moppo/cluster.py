@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -107,7 +109,10 @@ def connect(address: str | None) -> None:
         options |= {"address": "local", "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
     else:
         options |= {"address": address}
+    before = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(**options)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)  # Ray takes it, but a run that is asked to stop saves first
     except (ConnectionError, ValueError, RuntimeError) as fault:
         raise ConfigError(f"no Ray cluster can be reached at {address or 'this machine'}: {fault}") from fault

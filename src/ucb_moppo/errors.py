@@ -23,7 +23,15 @@ class DisagreementError(ConfigError):
 
 
 class EnvironmentFault(UcbMoppoError, RuntimeError):
-    """An environment that returned something unusable while running (NaN reward, an exception of its own)."""
+    """An environment that returned something unusable while running (NaN reward, an exception of its own).
+
+    ``environment`` is its row in the batch, where that is known, so that whoever shared the rows out among
+    policies can name the policy.
+    """
+
+    def __init__(self, message: str, environment: int | None = None) -> None:
+        super().__init__(message)
+        self.environment = environment
 
 
 class DivergenceError(UcbMoppoError, RuntimeError):

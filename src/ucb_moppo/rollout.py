@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import jax
@@ -70,7 +71,8 @@ class Collector:
         rollout = self._empty(len(noise))
         for t in range(len(noise)):
             action = sample_action(actors.params, apply_actors(actors, self.observation, weight), noise[t])
-            self._step(rollout, t, action)
+            with self._policy_named(t):
+                self._step(rollout, t, action)
         self._check(rollout)
         self.steps_taken += len(noise)
         return rollout
@@ -104,6 +106,20 @@ class Collector:
         finished = np.flatnonzero(step.terminated | step.truncated)
         if finished.size:
             self.observation.reshape(self.env.num_envs, -1)[finished] = self._reset(finished)
+
+    @contextmanager
+    def _policy_named(self, t: int) -> Iterator[None]:
+        """Say whose environment failed, and when, where the batch only knows the environment's number."""
+        try:
+            yield
+        except EnvironmentFault as fault:
+            if fault.environment is None:
+                raise
+            k, n = divmod(fault.environment, self.num_envs)
+            raise EnvironmentFault(
+                f"policy {self.policy_ids[k]} in environment {n} at its training step {self.steps_taken + t}: "
+                f"{fault}"
+            ) from fault
 
     def _check(self, rollout: Transitions) -> None:
         """NaN or infinite rewards stop the run before they reach an update."""

@@ -199,8 +199,8 @@ class GymBatch:
         if reward.shape != (self.spec.num_objectives,) or not np.isfinite(reward).all():
             raise EnvironmentFault(
                 f"{self.name}: environment {env} paid {paid!r} at step {self._elapsed[env] + 1} from seed "
-                f"{self._seeds[env]}; "
-                f"its step must return {self.spec.num_objectives} finite rewards"
+                f"{self._seeds[env]}; its step must return {self.spec.num_objectives} finite rewards",
+                env,
             )
         self._actions[env].append(action)
         self._elapsed[env] += 1
@@ -238,17 +238,17 @@ class GymBatch:
     @contextmanager
     def _faults_named(self, env: int) -> Iterator[None]:
         since = f"{self._elapsed[env]} steps from seed {self._seeds[env]}"
-        with faults_named(f"{self.name}: environment {env} failed after {since}"):
+        with faults_named(f"{self.name}: environment {env} failed after {since}", env):
             yield
 
 
 @contextmanager
-def faults_named(where: str) -> Iterator[None]:
+def faults_named(where: str, env: int | None = None) -> Iterator[None]:
     """Report any exception of an environment's own as an EnvironmentFault that says where it happened."""
     try:
         yield
     except Exception as fault:
-        raise EnvironmentFault(f"{where}: {type(fault).__name__}: {fault}") from fault
+        raise EnvironmentFault(f"{where}: {type(fault).__name__}: {fault}", env) from fault
 
 
 # --- making an environment and describing it ---------------------------------------------------------------

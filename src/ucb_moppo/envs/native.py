@@ -104,7 +104,8 @@ class NativeBatch:
             row = int(np.flatnonzero(~np.isfinite(applied).all(axis=1))[0])
             raise EnvironmentFault(
                 f"{self.spec.name}: environment {ids[row]} was given action {applied[row].tolist()} after "
-                f"{self._since(ids[row])}; check the actor's parameters and the learning rate"
+                f"{self._since(ids[row])}; check the actor's parameters and the learning rate",
+                int(ids[row]),
             )
         return applied
 
@@ -143,5 +144,6 @@ class NativeBatch:
             env = int(fault.ids[0])
             raise EnvironmentFault(
                 f"{self.spec.name}: MuJoCo failed in environment {env} after {self._since(env)}: "
-                f"{self._batch.error(env)}"
+                f"{self._batch.error(env)}",
+                env,
             ) from fault
