@@ -293,14 +293,11 @@ def test_a_run_with_processes_is_resumed_exactly_in_this_process(tmp_path: Path)
     from tiny_runs import DiesAt, Killed
     from ucb_moppo.api import resume_run, train_config
     from ucb_moppo.progress import Silent
-    from ucb_moppo.storage import dump_json, parse_object, replace_file
 
     chosen = override(tiny_config(), **(LAYOUT | {"steps": 480}))
     whole = train_config(override(chosen, executor="local"), tmp_path / "whole", Silent()).path
     path = tmp_path / "run"
     with pytest.raises(Killed):
         train_config(override(chosen, executor="processes"), path, DiesAt(2))
-    saved = parse_object((path / "config.json").read_bytes(), path / "config.json")
-    replace_file(path / "config.json", dump_json(saved | {"executor": "local"}))
-    resume_run(path, Silent())
+    resume_run(path, Silent(), executor="local")
     assert_same(path, whole)

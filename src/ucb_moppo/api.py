@@ -125,23 +125,36 @@ def train_config(config: Config, out: str | Path | None, reporter: Reporter) -> 
         return execute(config, spec, path, reporter, None)
 
 
-def resume(path: str | Path, *, force: bool = False, quiet: bool = False) -> Run:
+def resume(
+    path: str | Path,
+    *,
+    force: bool = False,
+    quiet: bool = False,
+    executor: str | None = None,
+    ray_address: str | None = None,
+) -> Run:
     """Continue a run from its newest good checkpoint; it ends as if it had never been interrupted.
 
     Refused if config, problem or library versions have changed since, unless ``force`` is set.
     """
-    return resume_run(Path(path), make_reporter(quiet), force)
+    return resume_run(Path(path), make_reporter(quiet), force, executor, ray_address)
 
 
-def resume_run(path: Path, reporter: Reporter, force: bool = False) -> Run:
-    """Continue the run in the directory ``path``."""
+def resume_run(
+    path: Path,
+    reporter: Reporter,
+    force: bool = False,
+    executor: str | None = None,
+    ray_address: str | None = None,
+) -> Run:
+    """Continue the run in the directory ``path``, on the executor it had unless another is named."""
     check_holds_run(path)
     with locked(path):
         clean_debris(path)
         check_continuable(path)
         config = from_json(parse_object(read_bytes(path, CONFIG, LIMITS[CONFIG]), path / CONFIG))
         spec = make_spec(config.problem, config.horizon, config.reference_point)
-        config = resolve(config, spec)
+        config = resolve(override(config, executor=executor, ray_address=ray_address), spec)
         checkpoint = find_checkpoint(path)
         if checkpoint is not None:
             check_agreement(path, checkpoint.facts, make_facts(config, spec), force)

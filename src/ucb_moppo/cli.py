@@ -14,7 +14,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from ucb_moppo.config import Config, PPOConfig, SearchConfig, default_config, from_json, hint
+from ucb_moppo.config import Config, ExecutorName, PPOConfig, SearchConfig, default_config, from_json, hint
 from ucb_moppo.errors import ConfigError, UcbMoppoError, UcbMoppoWarning
 
 USAGE = """ucb-moppo: find a Pareto set of policies for problems with several objectives
@@ -62,6 +62,10 @@ class Resume:
     """Directory of the run."""
     force: bool = False
     """Continue even if config, problem or library versions have changed since it was saved."""
+    executor: Annotated[ExecutorName | None, hint("the run's")] = None
+    """Where shards of policies run from now on; the result is the same."""
+    ray_address: Annotated[str | None, hint("the run's")] = None
+    """Address of a running Ray cluster, for --executor ray."""
     quiet: bool = False
     """Print nothing while training."""
     json: bool = False
@@ -131,7 +135,8 @@ def resume(argv: Sequence[str]) -> None:
     from ucb_moppo.progress import make_reporter
 
     choice = parse(Resume, argv, "resume")
-    print_end(resume_run(choice.run, make_reporter(choice.quiet), choice.force), choice)
+    where = {"executor": choice.executor, "ray_address": choice.ray_address}
+    print_end(resume_run(choice.run, make_reporter(choice.quiet), choice.force, **where), choice)
 
 
 def print_end(run: Run, choice: Train | Resume) -> None:

@@ -57,7 +57,7 @@ class RayWorker:
             "runtime_env": {"env_vars": thread_settings(threads)},
         }
         actor = ray.remote(ShardActor).options(**options)
-        self._actor = actor.remote(override(config, threads=threads), tuple(policy_ids))
+        self._actor: Any = actor.remote(override(config, threads=threads), tuple(policy_ids))
         self._call: Any = None
 
     def begin(self, method: str, *args: Any) -> None:
