@@ -66,13 +66,13 @@ def test_same_seed_same_bits(shard: Shard, after_three: dict[str, np.ndarray]) -
 def test_other_seed_other_everything(after_three: dict[str, np.ndarray]) -> None:
     """Every kernel, the noise (through the states of the environments) and the keys differ."""
     other = train(Shard(config(seed=1), range(2)), 3)
-    for name, array in after_three.items():
+    for name, array in without_good(after_three).items():
         if "kernel" in name or "physics" in name or ".key" in name:
             assert not np.array_equal(other[name], array), name
 
 
 def test_policies_differ_from_each_other(after_three: dict[str, np.ndarray]) -> None:
-    for name, array in after_three.items():
+    for name, array in without_good(after_three).items():
         if "kernel" in name or ".key" in name:
             assert not np.array_equal(array[0], array[1]), name
 
@@ -97,6 +97,11 @@ def test_interrupted_equals_uninterrupted(shard: Shard, after_three: dict[str, n
     assert_same(state, saved)  # nor with the one that continued from it
 
 
+def without_good(state: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """But for where policies that diverge go back to: what an evaluation has found good."""
+    return {name: array for name, array in state.items() if not name.startswith("good")}
+
+
 def test_evaluation_and_timing_leave_no_trace(shard: Shard, after_three: dict[str, np.ndarray]) -> None:
     train(shard, 1)
     before = {name: array.copy() for name, array in shard.get_state().items()}
@@ -108,8 +113,8 @@ def test_evaluation_and_timing_leave_no_trace(shard: Shard, after_three: dict[st
     np.testing.assert_array_equal(first.returns, shard.evaluate(WEIGHTS, 1).returns)
     assert first.returns.shape == (2, 2, 2)
     assert first.steps == 2 * 2 * 15  # no Swimmer episode ends before its horizon
-    assert_same(shard.get_state(), before)
-    assert_same(train(shard, 2), after_three)
+    assert_same(without_good(shard.get_state()), without_good(before))
+    assert_same(without_good(train(shard, 2)), without_good(after_three))
 
 
 def test_a_policy_trains_alike_alone_and_in_company(after_three: dict[str, np.ndarray]) -> None:
@@ -120,13 +125,14 @@ def test_a_policy_trains_alike_alone_and_in_company(after_three: dict[str, np.nd
         np.testing.assert_allclose(alone[name][0], after_three[name][1], rtol=1e-3, atol=1e-4, err_msg=name)
 
 
-def test_every_iteration_reports_for_every_policy(shard: Shard) -> None:
-    report = shard.train(WEIGHTS, 3)
-    assert {array.shape for array in report.values()} == {(3, 2)}
+def test_reports_are_of_every_iteration_and_policy(shard: Shard) -> None:
+    report = shard.train(WEIGHTS, 2)
+    assert shard.iteration == 2
     assert report.keys() == {"policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction"}
     # Two Gaussian actions with log-stds near 0: entropy near 2·½·log(2πe) = 2.838.
-    assert report["entropy"] == pytest.approx(2.838, abs=0.05)
-    assert ((report["approx_kl"] >= 0) & (report["approx_kl"] < 0.2)).all()
+    np.testing.assert_allclose(report["entropy"], np.full((2, 2), 2.838), atol=0.05)
+    assert (report["approx_kl"] >= 0).all()
+    assert (report["approx_kl"] < 0.2).all()
 
 
 def test_noise_has_a_key_of_its_own() -> None:

@@ -116,9 +116,9 @@ class Collector:
             if fault.environment is None:
                 raise
             k, n = divmod(fault.environment, self.num_envs)
+            step = self.steps_taken + t
             raise EnvironmentFault(
-                f"policy {self.policy_ids[k]} in environment {n} at its training step {self.steps_taken + t}: "
-                f"{fault}"
+                f"policy {self.policy_ids[k]} in environment {n} at its training step {step}: {fault}"
             ) from fault
 
     def _check(self, rollout: Transitions) -> None:
