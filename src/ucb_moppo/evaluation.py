@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ucb_moppo.envs.base import BatchEnv
+from ucb_moppo.errors import EnvironmentFault
 from ucb_moppo.ppo.networks import greedy_action
 from ucb_moppo.rollout import Actors, apply_actors
 from ucb_moppo.seeding import EVALUATION, EVALUATION_SEED, episode_seed
@@ -20,29 +22,39 @@ class Evaluation(NamedTuple):
     steps: int
 
 
-def evaluate(actors: Actors, weights: NDArray, env: BatchEnv, episodes: int = 1) -> Evaluation:
+def evaluate(
+    actors: Actors,
+    weights: NDArray,
+    env: BatchEnv,
+    episodes: int = 1,
+    policy_ids: Sequence[int] | None = None,
+) -> Evaluation:
     """Returns of K policies under weights [K, W, m], averaged over ``episodes`` each.
 
     ``env`` holds K·E environments for any E; episodes run in as many waves as that takes. The initial state
     depends on the position of the weight and on the episode alone, so stages, methods and runs meet the same.
+    ``policy_ids`` are what faults call the policies (0 to K−1 by default).
     """
     num_policies, num_weights, num_objectives = weights.shape
     width = env.num_envs // num_policies
     jobs = [(w, e) for w in range(num_weights) for e in range(episodes)]
+    ids = range(num_policies) if policy_ids is None else policy_ids
     totals = np.zeros((num_policies, num_weights, num_objectives))
     steps = 0
     for start in range(0, len(jobs), width):
         wave = jobs[start : start + width]
         columns = np.array([w for w, _ in wave])
         seeds = [episode_seed(EVALUATION_SEED, EVALUATION, w, e) for w, e in wave]
-        returns, taken = run_episodes(actors, weights[:, columns], env, seeds)
+        returns, taken = run_episodes(actors, weights[:, columns], env, seeds, ids)
         for column, found in zip(columns, returns.swapaxes(0, 1), strict=True):
             totals[:, column] += found
         steps += taken
     return Evaluation(totals / episodes, steps)
 
 
-def run_episodes(actors: Actors, weights: NDArray, env: BatchEnv, seeds: list[int]) -> tuple[NDArray, int]:
+def run_episodes(
+    actors: Actors, weights: NDArray, env: BatchEnv, seeds: list[int], policy_ids: Sequence[int]
+) -> tuple[NDArray, int]:
     """One episode per policy and column: weights [K, E, m] -> undiscounted returns [K, E, m], steps taken.
 
     A policy whose output is not finite has no return: NaN.
@@ -58,7 +70,14 @@ def run_episodes(actors: Actors, weights: NDArray, env: BatchEnv, seeds: list[in
         action = greedy_action(actors.params, output)
         flat = action.reshape(num_policies * width, *action.shape[2:])[alive]
         finite = np.isfinite(output).all(-1).ravel()[alive]
-        step = env.step(np.where(np.isfinite(flat), flat, 0), alive)
+        try:
+            step = env.step(np.where(np.isfinite(flat), flat, 0), alive)
+        except EnvironmentFault as fault:
+            if fault.environment is None:
+                raise
+            k, column = divmod(fault.environment, width)
+            where = f"policy {policy_ids[k]} under weight {weights[k, column].tolist()}"
+            raise EnvironmentFault(f"{where}: {fault}") from fault
         returns[alive] += np.where(finite[:, None], step.reward, np.nan)
         observation[alive] = step.observation
         steps += alive.size

@@ -73,7 +73,9 @@ class Policy:
             raise ConfigError(
                 f"an observation of shape {observation.shape} was given; {self.spec.name} has {size} numbers"
             )
-        return observation.reshape(-1, size).astype(np.float32), observation.size == size
+        # A picture of 2 × 3 is one observation of 6 numbers; a table of 1 × 6 is a batch of one.
+        single = observation.size == size and (observation.ndim < 2 or observation.shape[-1] != size)
+        return observation.reshape(-1, size).astype(np.float32), single
 
     def save(self, path: str | Path) -> Path:
         """Write the policy to one file that ``ucb_moppo.load`` reads."""

@@ -198,7 +198,7 @@ class Shard:
             if self._evaluation_env is not None:
                 self._evaluation_env.close()
             self._evaluation_env = self._make_env(num_envs=wanted)
-        result = evaluate(make_actors(self.state), weights, self._evaluation_env, episodes)
+        result = evaluate(make_actors(self.state), weights, self._evaluation_env, episodes, self.policy_ids)
         failed = ~np.isfinite(result.returns).all((1, 2))
         self._contain(failed, "returns")
         self._good = jax.tree.map(jnp.copy, self.state)
