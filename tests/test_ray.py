@@ -21,7 +21,7 @@ from ucb_moppo.executor import LocalExecutor
 
 # Ray takes a loopback address for a mistake and replaces it with the machine's own, unless clusters are off.
 os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
-os.environ["RAY_worker_niceness"] = "0"  # tests that run beside these would otherwise starve the actors
+os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112  (else tests beside these starve the actors)
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'ucb-moppo[ray]'")
 cluster_utils = pytest.importorskip("ray.cluster_utils", reason="this Ray has no test cluster")
 
