@@ -159,7 +159,7 @@ class Trade(gymnasium.Env):
     """Every step shows a number c in [-½, ½] and pays (1 − (a − c − ½)², 1 − (a − c + ½)²) for an action a.
 
     a lies in [-1, 1]. With u = a − c + ½ that is (1 − (1 − u)², 1 − u²). Its Pareto front over an episode of T
-    steps is T times that curve for u in [0, 1], and the best u for the weight w is w_1, i.e. a = c + (w_1 − w_2) / 2.
+    steps is T times that curve for u in [0, 1]; the best u for the weight w is w_1, i.e. a = c + (w_1 − w_2) / 2.
     """
 
     observation_space: Space = Box(-0.5, 0.5, (1,), np.float64)
