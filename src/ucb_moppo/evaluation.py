@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucb_moppo.envs.base import BatchEnv
+from ucb_moppo.envs.base import BatchEnv, Step
 from ucb_moppo.errors import EnvironmentFault
 from ucb_moppo.ppo.networks import greedy_action
 from ucb_moppo.rollout import Actors, apply_actors
@@ -70,16 +70,21 @@ def run_episodes(
         action = greedy_action(actors.params, output)
         flat = action.reshape(num_policies * width, *action.shape[2:])[alive]
         finite = np.isfinite(output).all(-1).ravel()[alive]
-        try:
-            step = env.step(np.where(np.isfinite(flat), flat, 0), alive)
-        except EnvironmentFault as fault:
-            if fault.environment is None:
-                raise
-            k, column = divmod(fault.environment, width)
-            where = f"policy {policy_ids[k]} under weight {weights[k, column].tolist()}"
-            raise EnvironmentFault(f"{where}: {fault}") from fault
+        step = _step_named(env, np.where(np.isfinite(flat), flat, 0), alive, weights, policy_ids)
         returns[alive] += np.where(finite[:, None], step.reward, np.nan)
         observation[alive] = step.observation
         steps += alive.size
         alive = alive[~(step.terminated | step.truncated)]
     return returns.reshape(weights.shape), steps
+
+
+def _step_named(env: BatchEnv, action: NDArray, ids: NDArray, weights: NDArray, policy_ids: Sequence[int]) -> Step:
+    """Step some environments; a fault says which of the policies and weights [K, E, m] it met."""
+    try:
+        return env.step(action, ids)
+    except EnvironmentFault as fault:
+        if fault.environment is None:
+            raise
+        k, column = divmod(fault.environment, weights.shape[1])
+        where = f"policy {policy_ids[k]} under weight {weights[k, column].tolist()}"
+        raise EnvironmentFault(f"{where}: {fault}") from fault
