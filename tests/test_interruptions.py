@@ -65,12 +65,18 @@ def finish(process: subprocess.Popen[str]) -> str:
     return process.communicate(timeout=PATIENCE)[1]
 
 
-def wait_for_checkpoint(process: subprocess.Popen[str], run: Path, before: list[str]) -> None:
-    """Until the process has saved something new, or has ended."""
+def wait_until(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    """Until something is so, or the process has ended."""
     deadline = time.monotonic() + PATIENCE
-    while list_checkpoints(run)[:1] == before[:1] and process.poll() is None:
+    while not condition() and process.poll() is None:
         assert time.monotonic() < deadline
         time.sleep(0.005)
+
+
+def wait_for_checkpoint(process: subprocess.Popen[str], run: Path) -> None:
+    """Until the process has saved something new."""
+    before = list_checkpoints(run)[:1]
+    wait_until(lambda: list_checkpoints(run)[:1] != before, process)
 
 
 def test_killed_at_random_moments_many_times_in_a_row(whole: Path, tmp_path: Path, start: Start) -> None:
@@ -79,8 +85,7 @@ def test_killed_at_random_moments_many_times_in_a_row(whole: Path, tmp_path: Pat
     process = start("train", *tiny_options(steps=STEPS), "--out", run)
     positions = []
     for _ in range(5):
-        before = list_checkpoints(run)
-        wait_for_checkpoint(process, run, before)
+        wait_for_checkpoint(process, run)
         time.sleep(rng.uniform(0, 0.2))
         process.kill()
         finish(process)
@@ -98,7 +103,7 @@ def test_signals_save_and_exit_with_their_number(whole: Path, tmp_path: Path, st
     run = tmp_path / "run"
     process = start("train", *tiny_options(steps=STEPS, checkpoint_seconds=1e9), "--out", run)
     for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
-        wait_for_checkpoint(process, run, list_checkpoints(run))
+        wait_for_checkpoint(process, run)
         process.send_signal(number)
         said = finish(process)
         assert process.returncode == code, said
@@ -113,30 +118,30 @@ def test_signals_save_and_exit_with_their_number(whole: Path, tmp_path: Path, st
 
 
 def test_a_second_signal_and_a_second_process(tmp_path: Path, start: Start) -> None:
-    # An iteration of this run takes so long that no safe point comes between the signals.
+    # An iteration of this run takes seconds, and it is all one stage: after a checkpoint no safe point is near.
     run = tmp_path / "run"
-    options = tiny_options(samples=10_000, epochs=20, steps=40_000)
+    options = tiny_options(samples=10_000, epochs=20, stage_iterations=1000, steps=20_000_000)
     process = start("train", *options, "--out", run)
-    wait_for_checkpoint(process, run, [])
+    wait_for_checkpoint(process, run)
     with pytest.raises(RunLockedError, match=f"is being written by process {process.pid}; wait for it, or stop it"):
         resume_run(run, Silent())
-    other = start("train", *options, "--out", run)
+    other = start("resume", run)
     said = finish(other)
     assert other.returncode == 2
-    assert "already holds a run" in said or "is being written by process" in said
-    while list_checkpoints(run)[0] != "00000000-0001":  # evaluated: what follows is a long iteration
-        time.sleep(0.01)
+    assert f"is being written by process {process.pid}" in said
+    wait_until(lambda: list_checkpoints(run)[0] > "00000001", process)
+    wait_for_checkpoint(process, run)
+    newest = list_checkpoints(run)[0]
     process.send_signal(signal.SIGINT)
     time.sleep(0.2)
     process.send_signal(signal.SIGTERM)
     finish(process)
     assert process.returncode == 143
-    assert list_checkpoints(run)[0] == "00000000-0001"  # it did not wait to save
+    assert list_checkpoints(run)[0] == newest  # it did not wait to save
     # The lock of a process that is gone blocks nobody.
     resumed = start("resume", run)
-    while (run / ".lock").read_text() != f"{resumed.pid}\n":
-        assert resumed.poll() is None
-        time.sleep(0.01)
+    wait_for_checkpoint(resumed, run)
+    assert (run / ".lock").read_text() == f"{resumed.pid}\n"
 
 
 # --- a full disk -------------------------------------------------------------------------------------------
