@@ -69,7 +69,8 @@ def test_actors_may_be_killed_and_a_node_may_leave(cluster: Any, expected: dict[
         with pytest.warns(UcbMoppoWarning, match="a new one continues"):
             first = executor.train(WEIGHTS, 2)
         found = executor.evaluate(WEIGHTS, 1)
-        during_the_next_call(executor, lambda: cluster.remove_node(cluster.workers[0], allow_graceful=False))
+        node = node_of(executor, 1, cluster)
+        during_the_next_call(executor, lambda: cluster.remove_node(node, allow_graceful=False))
         with pytest.warns(UcbMoppoWarning, match="a new one continues"):
             last = executor.train(WEIGHTS, 1)
         result = {f"first {n}": a for n, a in first.items()} | {f"last {n}": a for n, a in last.items()}
@@ -77,6 +78,13 @@ def test_actors_may_be_killed_and_a_node_may_leave(cluster: Any, expected: dict[
         assert_equal(result | executor.policies() | executor.get_state(), expected)
     finally:
         executor.close()
+
+
+def node_of(executor: RayExecutor, shard: int, cluster: Any) -> Any:
+    """The node that a shard's actor is on."""
+    actor = executor.seats[shard].worker._actor._actor_id.hex()  # type: ignore[attr-defined]
+    found = ray._private.state.actors(actor)["Address"]["NodeID"]
+    return next(node for node in cluster.workers if node.node_id == found)
 
 
 def fresh_state() -> dict[str, np.ndarray]:
@@ -88,7 +96,7 @@ def fresh_state() -> dict[str, np.ndarray]:
 
 
 def test_a_driver_that_is_killed_is_resumed(cluster: Any, tmp_path: Path) -> None:
-    layout = LAYOUT | {"steps": 4800}
+    layout = LAYOUT | {"steps": 1440}
     whole = train_tiny(tmp_path / "whole", **(layout | {"executor": "local"})).path
     path = tmp_path / "run"
     options = tiny_options(**(layout | {"executor": "ray", "ray_address": cluster.address}))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import sys
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -24,14 +25,21 @@ except ImportError as fault:
 
 
 class ShardActor:
-    """A shard in an actor's process, called by the name of its method."""
+    """A shard in an actor's process, called by the name of its method.
 
-    def __init__(self, config: Config, policy_ids: Sequence[int]) -> None:
-        from ucb_moppo.shard import Shard
+    It is built by the first call: an error there comes back as it is, one in a constructor as a dead actor.
+    """
 
-        self._shard = Shard(config, policy_ids)
+    def __init__(self, config: Config, policy_ids: Sequence[int], path: Sequence[str]) -> None:
+        sys.path += [entry for entry in path if entry not in sys.path]  # where the driver finds an environment
+        self._arguments = config, policy_ids
+        self._shard: Any = None
 
     def call(self, method: str, *args: Any) -> Any:
+        if self._shard is None:
+            from ucb_moppo.shard import Shard
+
+            self._shard = Shard(*self._arguments)
         return getattr(self._shard, method)(*args)
 
 
@@ -57,7 +65,7 @@ class RayWorker:
             "runtime_env": {"env_vars": thread_settings(threads)},
         }
         actor = ray.remote(ShardActor).options(**options)
-        self._actor: Any = actor.remote(override(config, threads=threads), tuple(policy_ids))
+        self._actor: Any = actor.remote(override(config, threads=threads), tuple(policy_ids), sys.path)
         self._call: Any = None
 
     def begin(self, method: str, *args: Any) -> None:
