@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 READY = $(VENV)/.ready
+TESTABLE = $(VENV)/.testable
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .PHONY: help demo test lint format bench docs clean
 
@@ -17,14 +19,23 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "Python 3.11 or newer is needed; name one with: make PYTHON=python3.12 ..."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,ray]"
+	$(PIP) -e ".[dev]"
+	@touch $@
+
+# What only tests need: the optional parts, and Chromium and EGL where they can be installed. Tests that lack theirs
+# are skipped with a reason.
+$(TESTABLE): $(READY)
+	$(PIP) -e ".[dev,ray,report,viewer,tensorboard,browser-tests]"
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+		&& apt-get update -qq && apt-get install -y -qq chromium libegl1 >/dev/null; } \
+		|| echo "Chromium is not here and cannot be installed: browser tests will be skipped"
 	@touch $@
 
 demo: $(READY)
 	$(BIN)/ucb-moppo train Swimmer-v2 --preset quick
 
-test: $(READY)
-	$(BIN)/python -m pytest -n 2 --dist worksteal tests
+test: $(TESTABLE)
+	MUJOCO_GL=egl $(BIN)/python -m pytest -n 2 --dist worksteal tests
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -20,7 +20,7 @@ from ucb_moppo.cli import COMMANDS
 ROOT = Path(__file__).resolve().parent.parent
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 CODE = re.compile(r"`((?:\w+/)*\w+\.py)::(\w+)`")
-COMMAND = re.compile(r"^\s*(?:\$ )?(ucb-moppo [^#|]*)", re.MULTILINE)
+COMMAND = re.compile(r"^\s*(?:\$ )?(ucb-moppo [^#|\n]*)", re.MULTILINE)
 
 
 def documents() -> list[Path]:

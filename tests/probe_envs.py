@@ -155,11 +155,23 @@ class Talker(Counter):
         return (0,) * self.time
 
 
-class Trade(gymnasium.Env):
-    """Every step shows a number c in [-½, ½] and pays (1 − (a − c − ½)², 1 − (a − c + ½)²) for an action a.
+class Wearing(Counter):
+    """Pays infinity at the 25th step of its life, over all its episodes."""
 
-    a lies in [-1, 1]. With u = a − c + ½ that is (1 − (1 − u)², 1 − u²). Its Pareto front over an episode of T
-    steps is T times that curve for u in [0, 1]; the best u for the weight w is w_1, i.e. a = c + (w_1 − w_2) / 2.
+    def __init__(self) -> None:
+        super().__init__(ends_at=5)
+        self.age = 0
+
+    def pay(self, action: Any) -> NDArray:
+        self.age += 1
+        return np.array([1.0, np.inf if self.age == 25 else float(action)])
+
+
+class Trade(gymnasium.Env):
+    """Shows a number c in [-½, ½] and pays (1 − (a − c − ½)², 1 − (a − c + ½)²) for an action a in [-1, 1].
+
+    With u = a − c + ½ that is (1 − (1 − u)², 1 − u²). Its Pareto front over an episode of T steps is T times
+    that curve for u in [0, 1], and the best u for the weight w is w_1, i.e. a = c + (w_1 − w_2) / 2.
     """
 
     observation_space: Space = Box(-0.5, 0.5, (1,), np.float64)
@@ -220,5 +232,6 @@ register("Raising-v0", Raising)
 register("NotANumber-v0", NotANumber)
 register("ManyButtons-v0", ManyButtons)
 register("Talker-v0", Talker)
+register("Wearing-v0", Wearing)
 register("Trade-v0", Trade, steps=5)
 register("Ball-v0", Ball, steps=5)

@@ -107,6 +107,7 @@ def test_observations_are_normalised_with_the_policy_s_statistics() -> None:
     """Start 0.5 with mean 0.25 and variance 0.25 is (0.5 − 0.25)/0.5 to the network, the policies apart."""
     actors = linear_actors(OFFSET, SLOPE, start=1.0)
     actors.observation_stats.mean[1, 3], actors.observation_stats.variance[1, 3] = 0.25, 0.25
+    actors.observation_stats.count[:] = 1  # statistics of no samples are not used
     found = evaluate(actors, WEIGHTS, CountingBatch(K * W, horizon=1)).returns
     start = np.array([start_of(seed_of(w, 0)) for w in range(W)])
     seen = np.stack([start, (start - 0.25) / 0.5])

@@ -291,6 +291,7 @@ def metrics_line(record: StageRecord) -> dict[str, Any]:
         "training_steps": record.training_steps,
         "evaluation_steps": record.evaluation_steps,
         "seconds": round(record.seconds, 3),
+        "stage_seconds": record.stage_seconds,
         **record.indicators,
         "selected_weights": None if record.selected is None else record.selected.tolist(),
         "learning": record.learning,

@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeVar
 
 import tyro
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from ucb_moppo.config import Config, ExecutorName, PPOConfig, SearchConfig, default_config, from_json, hint
 from ucb_moppo.errors import ConfigError, UcbMoppoError, UcbMoppoWarning
+
+PAPER_COUNTS = (10, 20, 30, 40, 50, 100, 150, 200, 250, 300, 350, 400, 450, 500)
+"""Weights per policy in the paper's interpolation study."""
 
 USAGE = """ucb-moppo: find a Pareto set of policies for problems with several objectives
 
@@ -23,6 +26,9 @@ USAGE = """ucb-moppo: find a Pareto set of policies for problems with several ob
   ucb-moppo resume RUN        continue a run that was interrupted, exactly where it stood
   ucb-moppo show RUN          what was run and found
   ucb-moppo evaluate RUN      evaluate a run's policies again, on more weights or episodes
+  ucb-moppo report RUN...     a page with figures and tables about one run or several
+  ucb-moppo view RUN          a page in your browser where a preference picks the policy
+  ucb-moppo interpolate RUN   evaluate each policy on more and more weights, without training
   ucb-moppo problems          what there is to train on
 
 Each command explains its options with --help; `ucb-moppo train PROBLEM --help` shows that problem's defaults.
@@ -52,6 +58,10 @@ class Train:
     """Print nothing while training."""
     json: bool = False
     """Print the summary as JSON at the end."""
+    tensorboard: bool = False
+    """Write TensorBoard event files into the run's directory as well (pip install 'ucb-moppo[tensorboard]')."""
+    wandb: bool = False
+    """Log to Weights & Biases too, offline unless WANDB_MODE says otherwise (pip install 'ucb-moppo[wandb]')."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +80,10 @@ class Resume:
     """Print nothing while training."""
     json: bool = False
     """Print the summary as JSON at the end."""
+    tensorboard: bool = False
+    """Write TensorBoard event files from here on."""
+    wandb: bool = False
+    """Log to Weights & Biases from here on."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +117,61 @@ class Show:
 
 
 @dataclass(frozen=True)
+class Report:
+    """Write one self-contained HTML page about one run or several, with its figures and tables as files."""
+
+    runs: Annotated[
+        tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN [RUN ...]", help_behavior_hint="")
+    ] = ()
+    """Directories of the runs."""
+    out: Path = Path("report")
+    """Directory of the report."""
+
+
+@dataclass(frozen=True)
+class Interpolate:
+    """Evaluate each policy on more and more weights of its sub-space, without training.
+
+    The table is kept in the run, where `ucb-moppo report` finds it. The default is the paper's study; it takes
+    about 2,850 episodes per policy.
+    """
+
+    run: tyro.conf.Positional[Path]
+    """Directory of the run."""
+    weights: tuple[int, ...] = PAPER_COUNTS
+    """How many weights per policy, one evaluation for each."""
+    episodes: int = 1
+    """Episodes per weight; their returns are averaged."""
+    threads: int = 0
+    """Simulation threads (0: one per core)."""
+    quiet: bool = False
+    """Print nothing while evaluating."""
+    json: bool = False
+    """Print the result as JSON."""
+
+
+@dataclass(frozen=True)
+class View:
+    """Open a page where a preference picks the policy: the front, a slider per objective, videos, the history.
+
+    Served from this machine alone until you press Ctrl-C. It reads the run and adds nothing to it but videos.
+    """
+
+    run: tyro.conf.Positional[Path]
+    """Directory of the run; it may still be training."""
+    compare: Annotated[Path | None, hint("none")] = None
+    """A second run of the same problem to lay over the first."""
+    port: int = 8050
+    """Port of the page (0: any free one)."""
+    host: str = "127.0.0.1"
+    """Address to serve on; anything but this machine's own shows the run to everyone who reaches it."""
+    render: bool = False
+    """Render the videos of all policies a preference can pick before the page opens."""
+    no_browser: bool = False
+    """Print the address and do not open a browser."""
+
+
+@dataclass(frozen=True)
 class Problems:
     """List the problems: objectives, sizes, horizon and reference point."""
 
@@ -124,19 +193,22 @@ def parse(command: type[Command], argv: Sequence[str], usage: str, default: Comm
 def train(argv: Sequence[str]) -> None:
     from ucb_moppo.api import train_config
     from ucb_moppo.progress import make_reporter
+    from ucb_moppo.tracking import add_trackers
 
     choice = parse_train(argv)
-    run = train_config(choice.settings, choice.out, make_reporter(choice.quiet))
+    reporter = add_trackers(make_reporter(choice.quiet), choice.tensorboard, choice.wandb)
+    run = train_config(choice.settings, choice.out, reporter)
     print_end(run, choice)
 
 
 def resume(argv: Sequence[str]) -> None:
     from ucb_moppo.api import resume_run
     from ucb_moppo.progress import make_reporter
+    from ucb_moppo.tracking import add_trackers
 
     choice = parse(Resume, argv, "resume")
-    where = {"executor": choice.executor, "ray_address": choice.ray_address}
-    print_end(resume_run(choice.run, make_reporter(choice.quiet), choice.force, **where), choice)
+    reporter = add_trackers(make_reporter(choice.quiet), choice.tensorboard, choice.wandb)
+    print_end(resume_run(choice.run, reporter, choice.force, choice.executor, choice.ray_address), choice)
 
 
 def print_end(run: Run, choice: Train | Resume) -> None:
@@ -213,6 +285,45 @@ def evaluate(argv: Sequence[str]) -> None:
     Console().print(table)
 
 
+def report(argv: Sequence[str]) -> None:
+    from ucb_moppo.report import write_report
+
+    choice = parse(Report, argv, "report")
+    print(write_report(choice.runs, choice.out))
+
+
+def interpolate(argv: Sequence[str]) -> None:
+    from ucb_moppo.report.interpolation import interpolate_run
+
+    choice = parse(Interpolate, argv, "interpolate")
+
+    def say(result: dict[str, Any]) -> None:
+        if not choice.quiet:
+            print(
+                f"{result['weights_per_policy']} weights per policy: HV {result['hypervolume']:.4g}  "
+                f"sparsity {result['sparsity']:.4g}  {result['cardinality']} points on the front",
+                file=sys.stderr,
+            )
+
+    results = interpolate_run(choice.run, choice.weights, choice.episodes, threads=choice.threads, on_result=say)
+    if choice.json:
+        print(json.dumps(results, indent=2))
+
+
+def view(argv: Sequence[str]) -> None:
+    from ucb_moppo.viewer.serve import serve
+
+    choice = parse(View, argv, "view")
+    serve(
+        choice.run,
+        choice.compare,
+        host=choice.host,
+        port=choice.port,
+        render=choice.render,
+        open_browser=not choice.no_browser,
+    )
+
+
 def show(argv: Sequence[str]) -> None:
     choice = parse(Show, argv, "show")
     print_run(choice.run, choice.rows, as_json=choice.json)
@@ -243,7 +354,9 @@ def problems(argv: Sequence[str]) -> None:
     if choice.json:
         print(json.dumps({"problems": [spec_to_json(s) for s in specs], "mo_gymnasium": others}, indent=2))
         return
-    table = Table("problem", "objectives", "observation", "action", "horizon", "reference point")
+    table = Table(
+        Column("problem", no_wrap=True), "objectives", "observation", "action", "horizon", "reference point"
+    )
     for spec in specs:
         kind = "choices" if spec.action.discrete else "numbers"
         table.add_row(
@@ -263,6 +376,9 @@ COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
     "resume": resume,
     "evaluate": evaluate,
     "show": show,
+    "report": report,
+    "view": view,
+    "interpolate": interpolate,
     "problems": problems,
 }
 

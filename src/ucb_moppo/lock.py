@@ -18,6 +18,7 @@ def locked(run: Path) -> Iterator[None]:
     """Hold the lock of a run directory, which is made if need be; fails at once if another process holds it."""
     import fcntl  # not on every system that reads runs
 
+    made = [path for path in (run, *run.parents) if not path.exists()]
     with writing(run):
         run.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(inside(run, LOCK), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
@@ -35,4 +36,9 @@ def locked(run: Path) -> Iterator[None]:
             os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         yield
     finally:
+        with suppress(OSError):
+            if made and os.listdir(run) == [LOCK]:  # refused before anything was written: leave nothing behind
+                inside(run, LOCK).unlink()
+                for path in made:
+                    path.rmdir()
         os.close(descriptor)

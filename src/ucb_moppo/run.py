@@ -9,6 +9,8 @@ policies.json         the problem they are for
 summary.json          what was found and what it cost
 manifest.json         format version, and size and SHA-256 of the files above
 front.png             a picture of the front
+interpolation.csv     the interpolation study, if `ucb-moppo interpolate` made it
+videos/               episodes the viewer rendered
 checkpoints/          what the run continues from (see checkpoint.py)
 
 Growing files (metrics, evaluations) are known to the manifest by the length that the last stage left; what lies
@@ -223,6 +225,11 @@ class Run:
             expected_returns=everything.returns[row],
             tensors={n: a[index] for n, a in tensors.items() if n.startswith("actor.") or n in STATISTICS},
         )
+
+    def digest(self) -> str:
+        """SHA-256 of the policies as the manifest has it: changes when they learn."""
+        known = read_manifest(self.path).files.get(TENSORS)
+        return known[0].sha256 if known else ""
 
     def tensors(self) -> dict[str, NDArray]:
         """Parameters and statistics of all policies, with a leading axis over policies."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from time import perf_counter
@@ -22,6 +23,8 @@ from ucb_moppo.search.surrogate import BaggedElasticNet
 from ucb_moppo.seeding import SELECTION
 from ucb_moppo.shard import NUM_CHANCES, Divergence
 from ucb_moppo.weights import Decomposition, even_weights, make_decomposition
+
+PARTS = {"selecting": 0.0, "training": 0.0, "evaluating": 0.0}
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,8 @@ class StageRecord:
     """[K, N, m] the weights the stage trained on (the last draw of method `random`)."""
     diagnostics: dict[str, Any] = field(default_factory=dict)
     learning: dict[str, float] = field(default_factory=dict)
+    stage_seconds: dict[str, float] = field(default_factory=dict)
+    """Where this stage's time went since the run began or was resumed: selecting weights, training, evaluating."""
     diverged: list[dict[str, Any]] = field(default_factory=list)
     """Every time a policy has diverged so far: policy, iteration, cause, and whether it was restored."""
 
@@ -126,6 +131,7 @@ class Trainer:
         self.iteration = self.evaluation_steps = 0
         self._reports: list[dict[str, NDArray]] = []
         self._spent, self._begun = 0.0, perf_counter()
+        self._parts = PARTS.copy()
 
     @property
     def seconds(self) -> float:
@@ -169,14 +175,16 @@ class Trainer:
             end = start + length
             if end <= self.iteration and end < stage.start + stage.iterations:
                 continue
-            selection = self._select(stage, start)
+            with self._timed("selecting"):
+                selection = self._select(stage, start)
             while self.iteration < end:
                 self._train_part(selection.weights, min(self.executor.part_iterations, end - self.iteration))
         return selection
 
     def _train_part(self, weights: NDArray, num_iterations: int) -> None:
         """Iterations up to the next point at which the state is whole."""
-        self._reports.append(self.executor.train(weights, num_iterations))
+        with self._timed("training"):
+            self._reports.append(self.executor.train(weights, num_iterations))
         self.iteration += num_iterations
         self.on_iteration(self.iteration)
 
@@ -214,7 +222,9 @@ class Trainer:
 
     def _evaluate(self, index: int, selection: Selection | None) -> StageRecord:
         """Evaluate every policy on its weights, extend the history and say what was found."""
-        evaluation = self.executor.evaluate(self.evaluated_weights, self.config.episodes)
+        with self._timed("evaluating"):
+            evaluation = self.executor.evaluate(self.evaluated_weights, self.config.episodes)
+        parts, self._parts = self._parts, PARTS.copy()
         self.history.append(evaluation.returns)
         self.evaluation_steps += evaluation.steps
         learning, self._reports = mean_reports(self._reports), []
@@ -236,8 +246,15 @@ class Trainer:
             selected=None if selection is None else selection.weights,
             diagnostics={} if selection is None else self._with_error(selection.diagnostics),
             learning=learning,
+            stage_seconds={name: round(seconds, 3) for name, seconds in parts.items()},
             diverged=diverged,
         )
+
+    @contextmanager
+    def _timed(self, what: str) -> Iterator[None]:
+        start = perf_counter()
+        yield
+        self._parts[what] += perf_counter() - start
 
     def _with_error(self, diagnostics: dict[str, Any]) -> dict[str, Any]:
         """Add what the surrogate's prediction came to: mean absolute error per objective, against no change."""

@@ -96,7 +96,8 @@ class GymBatch:
     ``horizon`` replaces the environment's registered time limit (its default, else 1,000); an environment
     that truncates by itself is heeded. ``reference_point``: as given, else a published one, else the lowest
     return its reward space allows, else a little below the worst of a few random episodes. Observations are
-    flattened, Discrete ones become one-hot; everything is float64.
+    flattened, Discrete ones become one-hot; everything is float64. ``options`` go to ``gymnasium.make``, e.g.
+    ``render_mode``.
     """
 
     def __init__(
@@ -105,12 +106,13 @@ class GymBatch:
         num_envs: int,
         horizon: int | None = None,
         reference_point: Sequence[float] | None = None,
+        **options: Any,
     ) -> None:
         check_count("num_envs", num_envs)
         if horizon is not None:
             check_count("horizon", horizon)
         self.name, self.num_envs = env_id, num_envs
-        self._envs = [make_env(env_id) for _ in range(num_envs)]
+        self._envs = [make_env(env_id, **options) for _ in range(num_envs)]
         self._observation_space, self._action_space = (
             self._envs[0].observation_space,
             self._envs[0].action_space,
@@ -138,6 +140,19 @@ class GymBatch:
             reward[row], ended[row], cut[row] = self._step_one(env, actions[row])
         truncated = (cut | (self._elapsed[rows] >= self.spec.horizon)) & ~ended
         return Step(self._observation[rows], reward, ended, truncated)
+
+    def render(self, env: int = 0) -> NDArray:
+        """A picture [height, width, 3] of one environment made with ``render_mode="rgb_array"``."""
+        with self._faults_named(env):
+            picture = np.asarray(self._envs[env].render())
+        if picture.ndim != 3 or picture.shape[2] != 3:
+            raise EnvironmentFault(f"{self.name} draws no picture: its render() returned {picture!r:.60}")
+        return picture.astype(np.uint8)
+
+    @property
+    def environments(self) -> tuple[gymnasium.Env, ...]:
+        """The environments themselves, for what the batch protocol does not cover."""
+        return tuple(self._envs)
 
     def get_state(self) -> dict[str, NDArray]:
         """Reset ``seeds`` [B], ``elapsed`` steps [B], the ``actions`` since the resets, one environment after
@@ -264,12 +279,14 @@ def registered_spec(env_id: str) -> gymnasium.envs.registration.EnvSpec:
     return gymnasium.spec(name)
 
 
-def make_env(env_id: str) -> gymnasium.Env:
+def make_env(env_id: str, **options: Any) -> gymnasium.Env:
     """One environment without a time limit: the batch counts steps itself."""
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=_NOISE)
-            return gymnasium.make(registered_spec(env_id), max_episode_steps=-1, disable_env_checker=True)
+            return gymnasium.make(
+                registered_spec(env_id), max_episode_steps=-1, disable_env_checker=True, **options
+            )
     except Exception as fault:
         raise ConfigError(
             f"{env_id} cannot be made: {type(fault).__name__}: {fault}; "

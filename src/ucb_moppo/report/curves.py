@@ -1,0 +1,129 @@
+"""Figures over training: indicators, their bands over seeds, costs, and the interpolation study."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from numpy.typing import NDArray
+
+from ucb_moppo.report.data import RunData, Section
+from ucb_moppo.report.statistics import make_band
+from ucb_moppo.report.style import PALETTE, Picture, finish, group_colour, new_figure, steps_axis
+from ucb_moppo.report.tables import slug
+
+CURVES = {"hypervolume": "hypervolume", "expected_utility": "expected utility", "sparsity": "sparsity"}
+PARTS = {"training": PALETTE[0], "evaluating": PALETTE[1], "selecting": PALETTE[2], "other": "0.7"}
+
+
+def indicators_picture(run: RunData) -> Picture:
+    """HV, EU and sparsity over training steps."""
+    figure = new_figure(12.4, 3.6)
+    for axes, (name, label) in zip(figure.subplots(1, 3), CURVES.items(), strict=True):
+        axes.plot(run.steps, run.series(name), color=PALETTE[0], marker="o", markersize=3)
+        axes.set_title(label)
+        steps_axis(axes)
+    title = f"Quality of the front over training, {run.problem}, method {run.method}"
+    caption = "Hypervolume and expected utility: more is better. Sparsity: for comparison with older papers only."
+    return finish(figure, f"indicators-{run.name}", title, caption, [run])
+
+
+def costs_picture(run: RunData) -> Picture:
+    """Share of time and of environment steps in training and in evaluation."""
+    figure = new_figure(8.4, 2.6)
+    axes = figure.subplots()
+    steps = {
+        "training": float(run.summary["training_steps"]),
+        "evaluating": float(run.summary.get("evaluation_steps", 0)),
+    }
+    seconds = spent_seconds(run)
+    _stacked_bar(axes, 1, steps, lambda value: f"{value:,.0f} steps")
+    labels = ["environment steps"]
+    if seconds:
+        _stacked_bar(axes, 0, seconds, lambda value: f"{value:,.0f} s")
+        labels.insert(0, "time")
+    axes.set_yticks(range(2 - len(labels), 2), labels)
+    axes.set(xlim=(0, 1), ylim=(1.5 - len(labels), 1.5))
+    axes.xaxis.set_major_formatter(lambda x, _: f"{x:.0%}")
+    axes.grid(False)
+    shown = {**steps, **(seconds or {})}
+    handles = [axes.barh(0, 0, color=PARTS[name], label=name) for name in PARTS if name in shown]
+    figure.legend(handles=handles, loc="outside right upper")
+    caption = "Where environment steps and time went."
+    if not seconds:
+        caption += " This run did not record how its time was spent."
+    return finish(figure, f"costs-{run.name}", f"What {run.problem} cost, method {run.method}", caption, [run])
+
+
+def spent_seconds(run: RunData) -> dict[str, float]:
+    """Seconds per part, over all stages; empty where a run did not record them."""
+    parts = [line.get("stage_seconds") for line in run.metrics]
+    if not all(parts):
+        return {}
+    total = {name: sum(float(part.get(name, 0)) for part in parts if part) for name in PARTS if name != "other"}
+    rest = float(run.metrics[-1]["seconds"]) - sum(total.values())
+    return total | ({"other": rest} if rest > 0.005 * sum(total.values()) else {})
+
+
+def _stacked_bar(axes: Axes, row: float, parts: Mapping[str, float], describe: Callable[[float], str]) -> None:
+    whole, left = sum(parts.values()) or 1.0, 0.0
+    for name, value in parts.items():
+        share = value / whole
+        axes.barh(row, share, left=left, height=0.55, color=PARTS[name])
+        if share > 0.12:
+            text = f"{share:.0%}\n{describe(value)}"
+            ink = "black" if name == "evaluating" else "white"
+            axes.text(left + share / 2, row, text, ha="center", va="center", color=ink, fontsize=8)
+        left += share
+
+
+# --- several runs ------------------------------------------------------------------------------------------
+
+
+def bands_picture(section: Section) -> Picture:
+    """HV and EU over training steps: mean ± standard deviation over seeds, a colour per method."""
+    figure = new_figure(10.4, 3.9)
+    panels = figure.subplots(1, 2)
+    for axes, name in zip(panels, ("hypervolume", "expected_utility"), strict=True):
+        for index, group in enumerate(section.groups):
+            colour = group_colour(group.label, index)
+            band = make_band([(run.steps, run.series(name)) for run in group.runs])
+            axes.plot(band.steps, band.mean, color=colour, label=f"{group.label} ({len(group.runs)} seeds)")
+            axes.fill_between(
+                band.steps, band.mean - band.std, band.mean + band.std, color=colour, alpha=0.18, lw=0
+            )
+        axes.set_title(CURVES[name])
+        steps_axis(axes)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right upper")
+    caption = "Lines are means over seeds, bands one standard deviation; a single seed has no band."
+    title = f"Quality over training, {section.title}"
+    return finish(figure, f"bands-{slug(section.title)}", title, caption, section.runs)
+
+
+# --- interpolation study -----------------------------------------------------------------------------------
+
+
+def interpolation_picture(runs: Sequence[tuple[RunData, Mapping[str, NDArray]]]) -> Picture:
+    """HV and sparsity against the number of weights per policy, without any training."""
+    figure = new_figure(10.4, 3.9)
+    panels = figure.subplots(1, 2)
+    for index, (run, study) in enumerate(runs):
+        for axes, name in zip(panels, ("hypervolume", "sparsity"), strict=True):
+            colour = PALETTE[index % len(PALETTE)]
+            axes.plot(study["weights_per_policy"], study[name], "o-", markersize=4, color=colour, label=run.name)
+            axes.set(title=CURVES[name], xlabel="weights per policy", xlim=(0, None))
+    if len(runs) > 1:
+        figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right upper")
+    title = f"Interpolating between weights, {runs[0][0].problem}"
+    caption = "Each policy evaluated on more and more evenly spaced weights of its sub-space, without training."
+    shown = [run for run, _ in runs]
+    name = f"interpolation-{slug(runs[0][0].problem if len(runs) > 1 else runs[0][0].name)}"
+    return finish(figure, name, title, caption, shown)
+
+
+def rolling_limits(values: NDArray) -> tuple[float, float]:
+    """Limits that show the bulk of ``values``: their 1st and 99th percentile, with a margin."""
+    low, high = np.percentile(values, [1, 99])
+    margin = 0.08 * (high - low) or 1.0
+    return float(low - margin), float(high + margin)

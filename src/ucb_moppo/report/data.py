@@ -1,0 +1,254 @@
+"""What a run's files say, as arrays. Reads runs that still train, and says readably what is broken in others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucb_moppo.errors import RunFormatError
+from ucb_moppo.run import EVALUATIONS, METRICS, Front, Run, front_from_rows, load_run
+
+INDICATORS = {
+    "hypervolume": "HV",
+    "expected_utility": "EU",
+    "sparsity": "sparsity",
+    "cardinality": "points on the front",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class RunData:
+    """A run's files at one moment. K policies, P evaluated weights each, m objectives, S evaluations."""
+
+    run: Run
+    name: str
+    """Of its directory; with the one above it where a report would have two of that name."""
+    summary: dict[str, Any]
+    metrics: list[dict[str, Any]]
+    """A line per evaluation; line 0 is the one before any training."""
+    evaluated: Front
+    """The newest evaluation of all K·P (policy, weight) pairs."""
+    on_front: NDArray
+    """[K·P] which of those are on the front."""
+    history: NDArray
+    """[S, K·P, m] returns at every evaluation, in the order of ``evaluated``."""
+
+    @property
+    def problem(self) -> str:
+        return str(self.summary["problem"])
+
+    @property
+    def method(self) -> str:
+        return str(self.summary["method"])
+
+    @property
+    def seed(self) -> int:
+        return int(self.summary["seed"])
+
+    @property
+    def objectives(self) -> list[str]:
+        return list(self.summary["objectives"])
+
+    @property
+    def reference_point(self) -> list[float]:
+        return list(self.summary["reference_point"])
+
+    @property
+    def num_policies(self) -> int:
+        return int(self.evaluated.policy.max()) + 1
+
+    @property
+    def stages(self) -> list[int]:
+        return [int(line["stage"]) for line in self.metrics]
+
+    @property
+    def steps(self) -> NDArray:
+        """[S] training steps at every evaluation."""
+        return self.series("training_steps")
+
+    @property
+    def front(self) -> NDArray:
+        """[n, m] the returns on the front."""
+        return self.evaluated.returns[self.on_front]
+
+    def series(self, name: str) -> NDArray:
+        """[S] one number of ``metrics.jsonl``; NaN where it is missing."""
+        values = [line.get(name) for line in self.metrics]
+        return np.array([np.nan if value is None else value for value in values], float)
+
+
+def load_data(path: str | Path) -> RunData:
+    """Everything of a run that has reached its first evaluation."""
+    run = load_run(path)
+    summary = _check_summary(run)
+    evaluated, on_front = read_front(run)
+    metrics, history = read_metrics(run), read_history(run, evaluated)
+    # A run that goes on may have been read between two stages: what both files have is whole.
+    length = min(len(metrics), len(history))
+    if not length:
+        raise RunFormatError(f"{run.path} has no evaluation yet; look again after its first stage")
+    return RunData(run, run.path.resolve().name, summary, metrics[:length], evaluated, on_front, history[:length])
+
+
+def load_all(paths: Sequence[str | Path]) -> list[RunData]:
+    """Several runs, each once, with names that tell them apart."""
+    places = list(dict.fromkeys(Path(path).resolve() for path in paths))
+    runs = [load_data(place) for place in places]
+    names = [run.name for run in runs]
+    return [
+        replace(run, name=f"{place.parent.name}/{run.name}") if names.count(run.name) > 1 else run
+        for run, place in zip(runs, places, strict=True)
+    ]
+
+
+def _check_summary(run: Run) -> dict[str, Any]:
+    summary = run.summary
+    wanted = ("problem", "method", "seed", "objectives", "reference_point", "training_steps", *INDICATORS)
+    missing = [name for name in wanted if not isinstance(summary, Mapping) or name not in summary]
+    if missing:
+        raise RunFormatError(f"{run.path / 'summary.json'} lacks {', '.join(missing)}; it is not a whole summary")
+    return dict(summary)
+
+
+def read_front(run: Run) -> tuple[Front, NDArray]:
+    """All evaluated pairs and which of them [n] are on the front, from one reading of the table."""
+    rows = run.rows()
+    front = front_from_rows(rows)
+    if not len(front.policy):
+        raise RunFormatError(f"{run.path} has an empty front.csv; nothing has been evaluated")
+    return front, np.array([row.get("on_front") == "true" for row in rows])
+
+
+def read_metrics(run: Run) -> list[dict[str, Any]]:
+    """The lines of ``metrics.jsonl``, each known to be about a stage."""
+    lines = run.metrics()
+    for line in lines:
+        if not isinstance(line.get("stage"), int) or not isinstance(line.get("training_steps"), int):
+            raise RunFormatError(f"{run.path / METRICS} has a line without its stage or training_steps")
+    return lines
+
+
+def read_history(run: Run, evaluated: Front) -> NDArray:
+    """Returns [S, K·P, m] of every whole evaluation in ``evaluations.csv``."""
+    rows = run.evaluations()
+    size, num_objectives = evaluated.returns.shape
+    whole = len(rows) // size * size
+    returns = front_from_rows(rows[:whole]).returns if whole else np.empty((0, num_objectives))
+    if returns.shape[1] != num_objectives:
+        raise RunFormatError(
+            f"{run.path / EVALUATIONS} has {returns.shape[1]} objectives and front.csv {num_objectives}"
+        )
+    return returns.reshape(-1, size, num_objectives)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs of one method on one problem that differ in nothing but their seed."""
+
+    label: str
+    runs: tuple[RunData, ...]
+
+    @property
+    def seeds(self) -> list[int]:
+        return [run.seed for run in self.runs]
+
+    def values(self, indicator: str) -> NDArray:
+        """[seeds] the final value of an indicator in each run."""
+        return np.array([run.summary[indicator] for run in self.runs], float)
+
+
+@dataclass(frozen=True)
+class Section:
+    """Runs whose numbers may share a column: one problem, one horizon, one reference point."""
+
+    title: str
+    groups: tuple[Group, ...]
+
+    @property
+    def runs(self) -> list[RunData]:
+        return [run for group in self.groups for run in group.runs]
+
+    @property
+    def first(self) -> RunData:
+        return self.runs[0]
+
+    @property
+    def problem(self) -> str:
+        return self.first.problem
+
+
+def make_sections(runs: list[RunData]) -> list[Section]:
+    """Sort runs by problem and protocol, then into groups that differ in their seed alone."""
+    by_protocol: dict[str, list[RunData]] = {}
+    for run in runs:
+        by_protocol.setdefault(_protocol(run), []).append(run)
+    problems = [run.problem for run, *_ in by_protocol.values()]
+    return [
+        Section(runs[0].problem if problems.count(runs[0].problem) == 1 else title, tuple(make_groups(runs)))
+        for title, runs in by_protocol.items()
+    ]
+
+
+def _protocol(run: RunData) -> str:
+    reference = ", ".join(f"{x:g}" for x in run.reference_point)
+    return f"{run.problem} (horizon {run.run.config.get('horizon')}, reference point {reference})"
+
+
+def make_groups(runs: list[RunData]) -> list[Group]:
+    """One group per method, or per method and settings where the settings differ too."""
+    settings = [_flat_settings(run) for run in runs]
+    names = sorted(set().union(*settings))
+    differing = [name for name in names if len({str(one.get(name)) for one in settings}) > 1]
+    found: dict[str, list[RunData]] = {}
+    for run, own in zip(runs, settings, strict=True):
+        extra = ", ".join(f"{name} {_short(own.get(name))}" for name in differing)
+        found.setdefault(f"{run.method} ({extra})" if extra else run.method, []).append(run)
+    order = {"ucb": 0, "mean": 1, "random": 2, "fixed": 3}
+    labels = sorted(found, key=lambda label: (order.get(found[label][0].method, 9), label))
+    return [Group(label, tuple(sorted(found[label], key=lambda run: run.seed))) for label in labels]
+
+
+NOT_SETTINGS = ("problem", "method", "seed", "threads", "preset", "horizon", "reference_point")
+
+
+def _flat_settings(run: RunData) -> dict[str, Any]:
+    """Every setting that may tell two runs of a method apart, without what a section or a seed settles."""
+    flat: dict[str, Any] = {}
+    for name, value in run.run.config.items():
+        flat |= value if isinstance(value, Mapping) else {name: value}
+    return {name: value for name, value in flat.items() if name not in NOT_SETTINGS}
+
+
+def _short(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def describe_runs(runs: list[RunData]) -> str:
+    """Which runs, seeds and steps a figure shows."""
+    steps = sorted({int(run.summary["training_steps"]) for run in runs})
+    counted = f"{steps[0]:,}" if len(steps) == 1 else f"{steps[0]:,} to {steps[-1]:,}"
+    if len(runs) == 1:
+        state = "" if runs[0].summary.get("finished") else " so far"
+        return f"run {runs[0].name} · seed {runs[0].seed} · {counted} training steps{state}"
+    unfinished = sum(not run.summary.get("finished") for run in runs)
+    state = f" · {unfinished} still training" if unfinished else ""
+    if len(runs) > 4:
+        return f"{_list_seeds(runs)} · {counted} training steps{state}"
+    names, seeds = (
+        ", ".join(run.name for run in runs),
+        ", ".join(map(str, sorted({run.seed for run in runs}))),
+    )
+    return f"runs {names} · seeds {seeds} · {counted} training steps{state}"
+
+
+def _list_seeds(runs: list[RunData]) -> str:
+    """Many runs in one line: Swimmer-v2 ucb seeds 0, 1, mean seeds 0, 1."""
+    found: dict[str, list[str]] = {}
+    for run in runs:
+        found.setdefault(f"{run.problem} {run.method}", []).append(str(run.seed))
+    return f"{len(runs)} runs: " + "; ".join(f"{name} seeds {', '.join(seeds)}" for name, seeds in found.items())

@@ -1,0 +1,212 @@
+"""Figures of fronts: scatter for two objectives, projections for three, parallel coordinates for more."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from numpy.typing import NDArray
+
+from ucb_moppo.pareto import nondominated
+from ucb_moppo.report.data import RunData, Section
+from ucb_moppo.report.style import (
+    DOMINATED,
+    PALETTE,
+    Picture,
+    finish,
+    group_colour,
+    new_figure,
+    steps_axis,
+    weight_colours,
+    weight_key,
+)
+
+NUM_PANELS = 8
+
+
+def front_picture(run: RunData) -> Picture:
+    """The front of one run, coloured by weight."""
+    draw = {2: _front_of_two, 3: _front_of_three}.get(len(run.objectives), _front_of_many)
+    figure, caption = draw(run)
+    title = f"Front of {run.problem}, method {run.method}"
+    return finish(figure, f"front-{run.name}", title, caption, [run])
+
+
+def _front_of_two(run: RunData) -> tuple[Figure, str]:
+    figure = new_figure(6.4, 4.6)
+    axes = figure.subplots()
+    _scatter_dominated(axes, run, 0, 1)
+    marks = axes.scatter(
+        run.front[:, 0],
+        run.front[:, 1],
+        c=run.evaluated.weights[run.on_front, 0],
+        vmin=0,
+        vmax=1,
+        s=34,
+        label="on the front",
+        zorder=3,
+    )
+    axes.set(xlabel=run.objectives[0], ylabel=run.objectives[1])
+    figure.colorbar(marks, ax=axes, label=f"weight of {run.objectives[0]}")
+    axes.legend()
+    return figure, "Each point is one policy under one weight; both objectives are maximised."
+
+
+def _front_of_three(run: RunData) -> tuple[Figure, str]:
+    figure = new_figure(12.4, 3.9)
+    *panels, key = figure.subplots(1, 4, width_ratios=(3, 3, 3, 1.5))
+    colours = weight_colours(run.evaluated.weights[run.on_front])
+    for axes, (i, j) in zip(panels, combinations(range(3), 2), strict=True):
+        _scatter_dominated(axes, run, i, j)
+        axes.scatter(run.front[:, i], run.front[:, j], c=colours, s=26, zorder=3, label="on the front")
+        axes.set(xlabel=run.objectives[i], ylabel=run.objectives[j])
+    weight_key(key, run.objectives)
+    return figure, "Three projections of one front; grey points are dominated. All objectives are maximised."
+
+
+def _front_of_many(run: RunData) -> tuple[Figure, str]:
+    figure = new_figure(max(6.4, 1.5 * len(run.objectives)), 4.6)
+    axes = figure.subplots()
+    largest = run.evaluated.weights[run.on_front].argmax(axis=1)
+    colours = [PALETTE[j % len(PALETTE)] for j in largest]
+    parallel_coordinates(axes, run.front, run.objectives, colours)
+    handles = [Line2D([], [], color=PALETTE[j % len(PALETTE)], label=run.objectives[j]) for j in np.unique(largest)]
+    figure.legend(handles=handles, title="largest weight on", loc="outside right upper")
+    return figure, "A line is a point of the front: what it gets in each objective, from worst to best found."
+
+
+def _scatter_dominated(axes: Axes, run: RunData, i: int, j: int) -> None:
+    others = run.evaluated.returns[~run.on_front]
+    axes.scatter(others[:, i], others[:, j], s=12, color=DOMINATED, linewidths=0, label="dominated")
+
+
+def parallel_coordinates(
+    axes: Axes, points: NDArray, objectives: Sequence[str], colours: Sequence, limits: NDArray | None = None
+) -> None:
+    """Lines [n, m] over one axis per objective, each scaled to ``limits`` [2, m] (by default what there is)."""
+    m = len(objectives)
+    limits = np.stack([points.min(0), points.max(0)]) if limits is None else limits
+    span = np.where(limits[1] > limits[0], limits[1] - limits[0], 1.0)
+    scaled = (points - limits[0]) / span
+    lines = np.stack([np.broadcast_to(np.arange(m), scaled.shape), scaled], axis=-1)
+    axes.add_collection(LineCollection(list(lines), colors=colours, linewidths=1.2, alpha=0.8))
+    for j in range(m):
+        axes.vlines(j, 0, 1, color="0.6", linewidth=0.8, zorder=0)
+        for level, value, side in ((0, limits[0, j], "top"), (1, limits[1, j], "bottom")):
+            axes.text(j, level + (0.03 if level else -0.03), f"{value:.4g}", ha="center", va=side, fontsize=7)
+    axes.set(xlim=(-0.4, m - 0.6), ylim=(-0.12, 1.12), yticks=[])
+    axes.set_xticks(range(m), [textwrap.fill(name, 12) for name in objectives])
+    axes.grid(False)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_visible(False)
+    axes.tick_params(length=0)
+
+
+# --- how the front grew ------------------------------------------------------------------------------------
+
+
+def growth_picture(run: RunData) -> Picture:
+    """Eight panels through training as in the paper: seven fronts, and the hypervolume over them."""
+    figure = new_figure(12.4, 6.2)
+    panels = figure.subplots(2, NUM_PANELS // 2).ravel()
+    limits = _limits(run)
+    chosen = spread(len(run.history), NUM_PANELS - 1)
+    for axes, index in zip(panels, chosen, strict=False):
+        _draw_stage(axes, run, index, limits)
+    for axes in panels[len(chosen) : -1]:
+        axes.axis("off")
+    panels[-1].plot(run.steps, run.series("hypervolume"), color=PALETTE[0])
+    panels[-1].plot(
+        run.steps[chosen],
+        run.series("hypervolume")[chosen],
+        "o",
+        color=PALETTE[0],
+        markersize=4,
+        label="panels",
+    )
+    panels[-1].set(title="hypervolume", ylim=(0, None))
+    panels[-1].legend()
+    steps_axis(panels[-1])
+    title = f"How the CCS of {run.problem} grew, method {run.method}"
+    caption = "Evaluations at evenly spaced stages, and the hypervolume of all of them."
+    if len(run.objectives) == 3:
+        caption += f" Colour: {run.objectives[2]}, brighter is more."
+    if len(run.objectives) > 3:
+        numbered = ", ".join(f"{j + 1} {name}" for j, name in enumerate(run.objectives))
+        caption += f" A line is a point; axes: {numbered}."
+    return finish(figure, f"growth-{run.name}", title, caption, [run])
+
+
+def spread(length: int, count: int) -> NDArray:
+    """At most ``count`` evenly spaced indices into ``length``, both ends included."""
+    return np.unique(np.linspace(0, length - 1, min(count, length)).round().astype(int))
+
+
+def _limits(run: RunData) -> NDArray:
+    """[2, m] lowest and highest returns ever evaluated, with a margin; a runaway start does not stretch them."""
+    values = run.history.reshape(-1, run.history.shape[-1])
+    values = values[np.isfinite(values).all(1)]
+    low, high = np.percentile(values, 1, axis=0), values.max(0)
+    margin = np.where(high > low, 0.06 * (high - low), 1.0)
+    return np.stack([low - margin, high + margin])
+
+
+def _draw_stage(axes: Axes, run: RunData, index: int, limits: NDArray) -> None:
+    returns = run.history[index]
+    front = nondominated(returns)
+    axes.set_title(f"stage {run.stages[index]}, {run.steps[index]:,.0f} steps")
+    if len(run.objectives) > 3:
+        largest = run.evaluated.weights[front].argmax(axis=1)
+        colours = [PALETTE[j % len(PALETTE)] for j in largest]
+        parallel_coordinates(axes, returns[front], run.objectives, colours, limits)
+        axes.set_xticks(range(len(run.objectives)), [str(j + 1) for j in range(len(run.objectives))])
+        return
+    colour = returns[:, 2] if len(run.objectives) == 3 else run.evaluated.weights[:, 0]
+    scale = limits[:, 2] if len(run.objectives) == 3 else (0, 1)
+    axes.scatter(returns[~front, 0], returns[~front, 1], s=8, color=DOMINATED, linewidths=0)
+    x, y = returns[front, 0], returns[front, 1]
+    axes.scatter(x, y, s=16, c=colour[front], vmin=scale[0], vmax=scale[1], zorder=3)
+    axes.set(xlim=limits[:, 0], ylim=limits[:, 1], xlabel=run.objectives[0], ylabel=run.objectives[1])
+
+
+# --- several runs ------------------------------------------------------------------------------------------
+
+
+def overlay_picture(section: Section) -> Picture:
+    """The fronts of all runs of a problem in one picture, a colour per method."""
+    m = len(section.first.objectives)
+    pairs = list(combinations(range(m), 2)) if m <= 3 else []
+    figure = new_figure(6.4 if m == 2 else 12.4 if m == 3 else max(7.4, 1.5 * m), 4.4)
+    panels = figure.subplots(1, max(1, len(pairs)), squeeze=False)[0]
+    everything = np.concatenate([run.front for run in section.runs])
+    limits = np.stack([everything.min(0), everything.max(0)])
+    handles = []
+    for index, group in enumerate(section.groups):
+        colour = group_colour(group.label, index)
+        handles.append(Line2D([], [], color=colour, marker="o", linestyle="", label=group.label))
+        for run in group.runs:
+            _overlay_run(panels, run, pairs, colour, limits)
+    figure.legend(handles=handles, loc="outside right upper")
+    return finish(
+        figure,
+        f"fronts-{section.title}",
+        f"Fronts of {section.title}",
+        "The points on the front of every run, a colour per method; all seeds of a method share it.",
+        section.runs,
+    )
+
+
+def _overlay_run(
+    panels: Sequence[Axes], run: RunData, pairs: list[tuple[int, int]], colour: str, limits: NDArray
+) -> None:
+    if not pairs:
+        parallel_coordinates(panels[0], run.front, run.objectives, [colour] * len(run.front), limits)
+    for axes, (i, j) in zip(panels, pairs, strict=False):
+        axes.scatter(run.front[:, i], run.front[:, j], s=18, color=colour, alpha=0.7, linewidths=0)
+        axes.set(xlabel=run.objectives[i], ylabel=run.objectives[j])

@@ -1,0 +1,143 @@
+"""The paper's own numbers as data, each with the protocol it was measured under.
+
+HV and EU: mean and standard deviation over three seeds, from the full table of its supplement. Numbers of
+different protocols never share a column, because they measure different things: 500 against 1,000 steps, other
+models, other scales of an objective.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+PROTOCOLS = {
+    "B": "Gymnasium's v4 models, 1,000 steps, undiscounted, reference point 0: the protocol of this library",
+    "A": "PGMORL's models, 500 steps, undiscounted, reference point 0",
+    "not stated": "run by the paper's authors with morl-baselines, rewards and episode length not stated; "
+    "in Hopper-v3 the third objective is on another scale",
+}
+METHOD_PROTOCOLS = {
+    "UCB-MOPPO": "B",
+    "Mean-MOPPO": "B",
+    "Random-MOPPO": "B",
+    "Fixed-MOPPO": "B",
+    "PGMORL": "A",
+    "PD-MORL": "A",
+    "CAPQL": "not stated",
+    "GPI-LS": "not stated",
+}
+
+
+class Published(NamedTuple):
+    """What the paper prints for one method on one problem."""
+
+    method: str
+    protocol: str
+    hypervolume: float
+    hypervolume_std: float
+    expected_utility: float
+    expected_utility_std: float
+    policies: int | None
+    """Policies kept after convergence, where the paper says so."""
+
+
+# Per problem: (scale of HV, scale of EU), then per method of METHOD_PROTOCOLS HV ± and EU ± in those scales.
+_TABLE: dict[str, tuple[tuple[float, float], list[tuple[float, float, float, float]]]] = {
+    "Swimmer-v2": (
+        (1e4, 1e2),
+        [
+            (5.60, 0.18, 2.18, 0.48),
+            (4.72, 0.19, 2.16, 0.25),
+            (4.56, 0.23, 2.08, 0.22),
+            (4.45, 0.11, 2.11, 0.12),
+            (1.67, 0.09, 1.23, 0.42),
+            (1.77, 0.02, 1.24, 0.49),
+            (2.40, 0.03, 1.79, 0.45),
+            (4.75, 0.02, 2.14, 0.41),
+        ],
+    ),
+    "HalfCheetah-v2": (
+        (1e7, 1e3),
+        [
+            (1.78, 0.23, 3.88, 0.22),
+            (1.60, 0.07, 3.58, 0.25),
+            (1.21, 0.09, 3.55, 0.30),
+            (1.12, 0.05, 3.44, 0.36),
+            (0.58, 0.01, 2.30, 0.44),
+            (0.62, 0.02, 2.42, 0.31),
+            (2.20, 0.08, 4.47, 0.03),
+            (2.16, 0.02, 4.30, 0.08),
+        ],
+    ),
+    "Walker2d-v2": (
+        (1e7, 1e3),
+        [
+            (1.40, 0.03, 3.54, 0.42),
+            (1.29, 0.13, 3.42, 0.29),
+            (1.15, 0.06, 3.34, 0.29),
+            (1.13, 0.07, 3.30, 0.33),
+            (0.44, 0.02, 1.98, 0.21),
+            (0.56, 0.04, 2.24, 0.34),
+            (0.18, 0.05, 1.50, 0.12),
+            (1.22, 0.04, 3.40, 0.30),
+        ],
+    ),
+    "Ant-v2": (
+        (1e7, 1e3),
+        [
+            (1.07, 0.09, 2.96, 0.43),
+            (0.92, 0.04, 2.61, 0.17),
+            (0.65, 0.01, 2.35, 0.24),
+            (0.60, 0.01, 2.21, 0.39),
+            (0.61, 0.10, 2.28, 0.35),
+            (0.66, 0.02, 2.41, 0.20),
+            (0.45, 0.04, 2.03, 0.42),
+            (0.81, 0.01, 2.84, 0.26),
+        ],
+    ),
+    "Hopper-v2": (
+        (1e7, 1e3),
+        [
+            (0.84, 0.05, 2.77, 0.28),
+            (0.81, 0.04, 2.84, 0.30),
+            (0.79, 0.01, 2.77, 0.18),
+            (0.76, 0.02, 2.71, 0.26),
+            (0.23, 0.02, 1.48, 0.47),
+            (0.25, 0.02, 1.51, 0.18),
+            (0.25, 0.07, 1.46, 0.11),
+            (0.80, 0.02, 2.75, 0.07),
+        ],
+    ),
+    "Hopper-v3": (
+        (1e10, 1e3),
+        [
+            (3.62, 0.01, 3.20, 0.02),
+            (2.83, 0.22, 3.19, 0.04),
+            (2.90, 0.11, 3.28, 0.20),
+            (2.64, 0.18, 2.90, 0.01),
+            (0.63, 0.07, 1.70, 0.04),
+            (0.11, 0.02, 1.74, 0.09),
+            (0.31, 0.06, 1.52, 0.29),
+            (0.65, 0.03, 2.14, 0.42),
+        ],
+    ),
+}
+_POLICIES = {
+    "Swimmer-v2": {"PGMORL": 168, "CAPQL": 33, "GPI-LS": 41, "UCB-MOPPO": 30},
+    "HalfCheetah-v2": {"PGMORL": 285, "CAPQL": 35, "GPI-LS": 83, "UCB-MOPPO": 30},
+    "Walker2d-v2": {"PGMORL": 412, "CAPQL": 51, "GPI-LS": 52, "UCB-MOPPO": 30},
+    "Ant-v2": {"PGMORL": 64, "CAPQL": 26, "GPI-LS": 27, "UCB-MOPPO": 30},
+    "Hopper-v2": {"PGMORL": 206, "CAPQL": 30, "GPI-LS": 45, "UCB-MOPPO": 30},
+    "Hopper-v3": {"PGMORL": 4023, "CAPQL": 82, "GPI-LS": 89, "UCB-MOPPO": 108},
+}
+
+
+def published(problem: str) -> list[Published]:
+    """The paper's numbers for one of its six problems; none for any other."""
+    name = problem.removeprefix("ucb_moppo/")
+    if name not in _TABLE:
+        return []
+    (hv, eu), rows = _TABLE[name]
+    return [
+        Published(method, protocol, a * hv, b * hv, c * eu, d * eu, _POLICIES[name].get(method))
+        for (method, protocol), (a, b, c, d) in zip(METHOD_PROTOCOLS.items(), rows, strict=True)
+    ]

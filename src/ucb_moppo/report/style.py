@@ -1,0 +1,114 @@
+"""How figures look and how they are written; every one names the runs, seeds and steps it shows."""
+
+from __future__ import annotations
+
+import io
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter
+from numpy.typing import NDArray
+
+from ucb_moppo.report.data import RunData, describe_runs
+
+SETTINGS: dict[Any, Any] = {
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.titlesize": 10,
+    "axes.formatter.limits": (-4, 5),
+    "axes.formatter.use_mathtext": True,
+    "grid.color": "0.92",
+    "axes.axisbelow": True,
+    "font.size": 9,
+    "legend.frameon": False,
+    "svg.hashsalt": "ucb-moppo",
+}
+# Okabe and Ito's colours, which people who do not see red and green alike can tell apart.
+PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000", "#B8A800")
+METHOD_COLOURS = dict(zip(("ucb", "mean", "random", "fixed"), PALETTE, strict=False))
+DOMINATED = "0.82"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure to write, with what a person reads below it and hears instead of it."""
+
+    name: str
+    title: str
+    caption: str
+    figure: Figure
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """A blank figure, without any window system."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def finish(figure: Figure, name: str, title: str, caption: str, runs: Sequence[RunData]) -> Picture:
+    """Put the title above, and below which runs, seeds and steps are shown."""
+    figure.suptitle(title, fontsize=11, fontweight="bold")
+    source = describe_runs(list(runs))
+    columns = int(figure.get_size_inches()[0] * 17)
+    figure.supxlabel(textwrap.fill(source, columns), fontsize=7, color="0.35")
+    return Picture(name, title, f"{caption} Shown: {source}.", figure)
+
+
+def save(picture: Picture, directory: Path, name: str) -> str:
+    """Write PNG and SVG; the SVG's text, for the page."""
+    directory.mkdir(parents=True, exist_ok=True)
+    with matplotlib.rc_context(SETTINGS):
+        picture.figure.savefig(directory / f"{name}.png", dpi=160)
+        picture.figure.set_layout_engine("none")  # laid out once; doing it again takes half of the time
+        text = io.StringIO()
+        picture.figure.savefig(text, format="svg", metadata={"Date": None})
+    (directory / f"{name}.svg").write_text(text.getvalue(), encoding="utf-8")
+    return text.getvalue()
+
+
+def steps_axis(axes: Axes, label: str = "training steps") -> None:
+    """Steps as 500k and 2M."""
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    axes.set_xlabel(label)
+
+
+def group_colour(label: str, index: int) -> str:
+    """A method's own colour, the same in every report; others by their place in this one."""
+    return METHOD_COLOURS.get(label, PALETTE[(4 + index) % len(PALETTE)])
+
+
+def weight_colours(weights: NDArray) -> NDArray:
+    """Weights [n, m] as colours [n, 3]: each objective has one, and a weight mixes them."""
+    corners = np.array([to_rgb(PALETTE[j % len(PALETTE)]) for j in range(weights.shape[1])])
+    return np.clip(weights @ corners, 0, 1)
+
+
+def weight_key(axes: Axes, objectives: Sequence[str]) -> None:
+    """The colours of the weights of three objectives: a triangle with an objective at each corner."""
+    from ucb_moppo.weights import simplex_lattice
+
+    lattice = simplex_lattice(3, 20)
+    corners = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, 0.87]])
+    places = lattice @ corners
+    axes.scatter(places[:, 0], places[:, 1], c=weight_colours(lattice), s=14, marker="h", linewidths=0)
+    spots: tuple[dict[str, Any], ...] = (
+        {"ha": "center", "va": "top"},
+        {"ha": "center", "va": "top"},
+        {"ha": "center", "va": "bottom"},
+    )
+    for corner, objective, spot in zip(corners, objectives, spots, strict=True):
+        down = 0.1 if spot["va"] == "bottom" else -0.1
+        axes.text(corner[0], corner[1] + down, textwrap.fill(objective, 12), fontsize=7, **spot)
+    axes.set(aspect="equal", xlim=(-0.5, 1.5), ylim=(-0.75, 1.45), title="colour: weight")
+    axes.axis("off")

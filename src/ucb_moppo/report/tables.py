@@ -1,0 +1,288 @@
+"""Tables: made once as text cells, written as CSV, Markdown, LaTeX and HTML."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ucb_moppo.report.data import INDICATORS, Group, RunData, Section
+from ucb_moppo.report.paper import PROTOCOLS, published
+from ucb_moppo.report.statistics import CONFIDENCE, Estimate, aggregate, estimate
+
+NONE = "–"
+PAPER_HORIZON = 1000
+COMPARED = ("hypervolume", "expected_utility")
+"""What methods are compared by; of the others a table for the eye shows the mean alone, and CSV everything."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells are text to read; ``plain`` holds the same as bare numbers, for CSV."""
+
+    name: str
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+    plain: tuple[tuple[str, ...], tuple[tuple[object, ...], ...]] | None = None
+    """Columns and rows of the CSV where they differ: a number per cell, in full precision."""
+
+
+# --- what the tables say -----------------------------------------------------------------------------------
+
+
+def summary_table(run: RunData) -> Table:
+    """One run: what it found and what it cost."""
+    found = run.summary
+    rows = [
+        ("problem", run.problem),
+        ("method", run.method),
+        ("seed", str(run.seed)),
+        ("state", "finished" if found.get("finished") else "still training, or stopped early"),
+        ("objectives", ", ".join(run.objectives)),
+        ("reference point", ", ".join(f"{x:g}" for x in run.reference_point)),
+        *((label, number(found[name])) for name, label in INDICATORS.items()),
+        ("policies kept", str(found.get("policies", NONE))),
+        ("parameters kept", number(found.get("parameters"), digits=0)),
+        ("training steps", number(found["training_steps"], digits=0)),
+        ("evaluation steps", number(found.get("evaluation_steps"), digits=0)),
+    ]
+    return Table(f"summary-{run.name}", f"What {run.name} found", ("", "value"), tuple(rows))
+
+
+def front_table(run: RunData) -> Table:
+    """Every point of the front with its policy and weight."""
+    order = [i for i in run.evaluated.returns[:, 0].argsort() if run.on_front[i]]
+    columns = ("policy", *(f"weight of {name}" for name in run.objectives), *run.objectives)
+    cells = [
+        (
+            int(run.evaluated.policy[i]),
+            *map(float, run.evaluated.weights[i]),
+            *map(float, run.evaluated.returns[i]),
+        )
+        for i in order
+    ]
+    m = len(run.objectives)
+    rows = tuple(
+        (str(row[0]), *(f"{x:.3f}" for x in row[1 : 1 + m]), *(number(x) for x in row[1 + m :])) for row in cells
+    )
+    title = f"The front of {run.name}: {len(rows)} points"
+    return Table(f"front-{run.name}", title, columns, rows, plain=(columns, tuple(cells)))
+
+
+def comparison_table(section: Section) -> Table:
+    """Methods side by side: mean ± standard deviation, and IQM with its interval, over seeds."""
+    labels = list(INDICATORS.values())
+    columns = ["method", "seeds"]
+    for name, label in INDICATORS.items():
+        columns += [f"{label}: mean ± std", f"{label}: IQM [{CONFIDENCE:.0%} interval]"][: 1 + (name in COMPARED)]
+    rows, plain = [], []
+    for group in section.groups:
+        found = {name: estimate(group.values(name)) for name in INDICATORS}
+        seeds = ", ".join(map(str, group.seeds))
+        cells = []
+        for name, one in found.items():
+            cells += [mean_and_std(one), iqm_and_interval(one)][: 1 + (name in COMPARED)]
+        rows.append((group.label, seeds, *cells))
+        plain.append((group.label, seeds, *(x for one in found.values() for x in one[:5])))
+    fields = [f"{label} {part}" for label in labels for part in ("mean", "std", "IQM", "low", "high")]
+    return Table(
+        f"comparison-{slug(section.title)}",
+        f"Methods on {section.title}",
+        tuple(columns),
+        tuple(rows),
+        "IQM: mean of the middle half of the seeds; below four seeds it is the mean. "
+        "Intervals: percentile bootstrap over seeds. One seed has neither spread nor interval.",
+        (("method", "seeds", *fields), tuple(plain)),
+    )
+
+
+def kept_table(section: Section) -> Table:
+    """Policies and parameters kept, beside what the paper says others keep."""
+    rows = [
+        (group.label, "this report", _shared(group, "policies"), _shared(group, "parameters"))
+        for group in section.groups
+    ]
+    rows += [
+        (one.method, "paper", f"{one.policies:,}", NONE)
+        for one in published(section.problem)
+        if one.policies is not None
+    ]
+    return Table(
+        f"kept-{slug(section.title)}",
+        f"Policies and parameters kept on {section.title}",
+        ("method", "source", "policies", "parameters"),
+        tuple(rows),
+    )
+
+
+def _shared(group: Group, name: str) -> str:
+    found = sorted({run.summary.get(name) or 0 for run in group.runs})
+    return " to ".join(f"{x:,}" for x in (found if len(found) == 1 else [found[0], found[-1]]))
+
+
+def paper_table(section: Section) -> Table | None:
+    """The paper's numbers for this problem, a column per protocol, and ours where the protocol is the same."""
+    theirs = published(section.problem)
+    if not theirs:
+        return None
+    columns = ["method", "source", *(f"{name} (protocol {p})" for p in PROTOCOLS for name in ("HV", "EU"))]
+    rows = []
+    if is_paper_protocol(section.first):
+        for group in section.groups:
+            found = [estimate(group.values(name)) for name in ("hypervolume", "expected_utility")]
+            cells = _under("B", *(mean_and_std(one) for one in found))
+            rows.append((group.label, f"this report, {found[0].num} seed{'s' * (found[0].num != 1)}", *cells))
+    for one in theirs:
+        hv = f"{number(one.hypervolume)} ± {number(one.hypervolume_std)}"
+        eu = f"{number(one.expected_utility)} ± {number(one.expected_utility_std)}"
+        rows.append((one.method, "paper, 3 seeds", *_under(one.protocol, hv, eu)))
+    note = "Numbers of different protocols are not comparable. " + " ".join(
+        f"Protocol {name}: {meaning}." for name, meaning in PROTOCOLS.items()
+    )
+    if not is_paper_protocol(section.first):
+        note += " These runs have another horizon or reference point, so their numbers have no column here."
+    title = f"The paper's numbers for {section.problem}"
+    return Table(f"paper-{slug(section.title)}", title, tuple(columns), tuple(rows), note)
+
+
+def is_paper_protocol(run: RunData) -> bool:
+    """Whether a run's numbers are class B, as the paper's MOPPO columns are."""
+    return run.run.config.get("horizon") == PAPER_HORIZON and not any(run.reference_point)
+
+
+def _under(protocol: str, hv: str, eu: str) -> list[str]:
+    return [cell for p in PROTOCOLS for cell in ((hv, eu) if p == protocol else (NONE, NONE))]
+
+
+def aggregate_table(sections: Sequence[Section]) -> Table:
+    """Methods over all problems: hypervolume as a share of the best run's on the same problem."""
+    scores: dict[str, list] = {}
+    for section in sections:
+        best = max(float(group.values("hypervolume").max()) for group in section.groups) or 1.0
+        for group in section.groups:
+            scores.setdefault(group.label, []).append(group.values("hypervolume") / best)
+    found = {label: aggregate(strata) for label, strata in scores.items()}
+    rows = tuple(
+        (label, str(len(scores[label])), str(one.num), mean_and_std(one), iqm_and_interval(one))
+        for label, one in found.items()
+    )
+    heading = ("method", "problems", "runs", "score: mean ± std", f"score: IQM [{CONFIDENCE:.0%} interval]")
+    plain = tuple((label, len(scores[label]), one.num, *one[:5]) for label, one in found.items())
+    return Table(
+        "aggregate",
+        "Methods over all problems",
+        heading,
+        rows,
+        "Score: hypervolume divided by the best run's on the same problem. Intervals: bootstrap stratified by "
+        "problem. Compare methods only where they have the same problems.",
+        (("method", "problems", "runs", "mean", "std", "IQM", "low", "high"), plain),
+    )
+
+
+# --- cells -------------------------------------------------------------------------------------------------
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """Four significant digits with thousands apart; very large and very small ones with an exponent."""
+    if value is None or math.isnan(value):
+        return NONE
+    if digits == 0:
+        return f"{value:,.0f}"
+    if value and not 1e-3 <= abs(value) < 1e6:
+        mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
+        return f"{mantissa}e{int(exponent)}"
+    whole = len(str(int(abs(value))))
+    return f"{value:,.{max(0, digits - whole)}f}"
+
+
+def mean_and_std(one: Estimate) -> str:
+    return number(one.mean) if math.isnan(one.std) else f"{number(one.mean)} ± {number(one.std)}"
+
+
+def iqm_and_interval(one: Estimate) -> str:
+    if math.isnan(one.low):
+        return number(one.iqm)
+    return f"{number(one.iqm)} [{number(one.low)}, {number(one.high)}]"
+
+
+def slug(text: str) -> str:
+    """A file name of a title."""
+    return re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-")
+
+
+# --- formats -----------------------------------------------------------------------------------------------
+
+
+def to_csv(table: Table) -> str:
+    columns, rows = table.plain or (table.columns, table.rows)
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([columns, *rows])
+    return text.getvalue()
+
+
+def to_markdown(table: Table) -> str:
+    def line(cells: Sequence[str]) -> str:
+        return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+    lines = [line(table.columns), line(["---"] * len(table.columns)), *map(line, table.rows)]
+    note = f"\n{table.note}\n" if table.note else ""
+    return f"**{table.title}**\n\n" + "\n".join(lines) + "\n" + note
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "±": r"$\pm$",
+    NONE: "--",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+}
+_LATEX |= {sign: f"\\{sign}" for sign in "&%$#_{}"}
+
+
+def to_latex(table: Table) -> str:
+    """A booktabs table; every character that means something to LaTeX is escaped."""
+
+    def line(cells: Sequence[str]) -> str:
+        return " & ".join(latex_escape(cell) for cell in cells) + r" \\"
+
+    note = f"\n\n\\footnotesize {latex_escape(table.note)}" if table.note else ""
+    body = "\n".join(map(line, table.rows))
+    return (
+        "\\begin{table}\n\\centering\n"
+        f"\\caption{{{latex_escape(table.title)}}}\n"
+        f"\\begin{{tabular}}{{{'l' * len(table.columns)}}}\n\\toprule\n{line(table.columns)}\n\\midrule\n"
+        f"{body}\n\\bottomrule\n\\end{{tabular}}{note}\n\\end{{table}}\n"
+    )
+
+
+def latex_escape(text: str) -> str:
+    return "".join(_LATEX.get(sign, sign) for sign in text)
+
+
+def to_html(table: Table) -> str:
+    def line(cells: Sequence[str], tag: str) -> str:
+        return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+    head = f"<thead>{line(table.columns, 'th')}</thead>" if any(table.columns) else ""
+    body = "".join(line(row, "td") for row in table.rows)
+    note = f'<p class="note">{html.escape(table.note)}</p>' if table.note else ""
+    caption = f"<caption>{html.escape(table.title)}</caption>"
+    return f'<div class="table"><table>{caption}{head}<tbody>{body}</tbody></table></div>{note}'
+
+
+def write_table(table: Table, directory: Path) -> list[Path]:
+    """The table in all three file formats."""
+    directory.mkdir(parents=True, exist_ok=True)
+    written = []
+    for suffix, make in (("csv", to_csv), ("md", to_markdown), ("tex", to_latex)):
+        path = directory / f"{slug(table.name)}.{suffix}"
+        path.write_text(make(table), encoding="utf-8")
+        written.append(path)
+    return written

@@ -1,0 +1,132 @@
+"""Writes a report: gathers figures and tables of one run or several, their files and the page that holds them."""
+
+from __future__ import annotations
+
+import html
+import importlib.metadata
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib
+
+from ucb_moppo.errors import ConfigError
+from ucb_moppo.report import interactive, tables
+from ucb_moppo.report.curves import bands_picture, costs_picture, indicators_picture, interpolation_picture
+from ucb_moppo.report.data import RunData, Section, describe_runs, load_all, make_sections
+from ucb_moppo.report.fronts import front_picture, growth_picture, overlay_picture
+from ucb_moppo.report.interpolation import read_study
+from ucb_moppo.report.page import Block, figure_element, folded, make_page
+from ucb_moppo.report.search import selection_picture, surrogate_picture
+from ucb_moppo.report.style import SETTINGS, Picture, save
+from ucb_moppo.report.tables import Table
+
+PAGE = "index.html"
+
+
+def write_report(paths: Sequence[str | Path], out: str | Path) -> Path:
+    """Write the report of the runs at ``paths`` into the directory ``out``; the path of its page."""
+    out = Path(out)
+    if not paths:
+        raise ConfigError("name at least one run, e.g. `ucb-moppo report runs/Hopper-v2-ucb-seed0 --out report`")
+    if out.exists() and not out.is_dir():
+        raise ConfigError(f"--out {out} is a file; name a directory")
+    runs = load_all(paths)
+    with matplotlib.rc_context(SETTINGS):
+        return Report(runs, out).write()
+
+
+class Report:
+    """Collects the blocks of a page and writes its files on the way."""
+
+    def __init__(self, runs: list[RunData], out: Path) -> None:
+        self.runs, self.out = runs, out
+        self.blocks: list[Block] = []
+        self.scripts: list[str] = []
+
+    def write(self) -> Path:
+        sections = make_sections(self.runs)
+        if len(sections) > 1:
+            self._block("All problems").parts.append(self._table(tables.aggregate_table(sections)))
+        for section in sections:
+            self._add_section(section)
+        for run in self.runs:
+            self._add_run(run)
+        page = make_page(self._title(sections), describe_runs(self.runs), self.blocks, self._footer(), self.scripts)
+        self.out.mkdir(parents=True, exist_ok=True)
+        path = self.out / PAGE
+        path.write_text(page, encoding="utf-8")
+        return path
+
+    def _title(self, sections: list[Section]) -> str:
+        if len(self.runs) == 1:
+            run = self.runs[0]
+            return f"{run.problem}, {run.method}, seed {run.seed}"
+        return f"{len(self.runs)} runs on " + ", ".join(section.title for section in sections)
+
+    def _add_section(self, section: Section) -> None:
+        """What runs of one problem say together."""
+        paper = tables.paper_table(section)
+        if len(section.runs) == 1:
+            if paper is not None:
+                self._block(f"{section.title} in the paper").parts.append(self._table(paper))
+            return
+        parts = self._block(f"{section.title}: methods side by side").parts
+        parts.append(self._table(tables.comparison_table(section)))
+        parts += [self._figure(picture) for picture in (bands_picture(section), overlay_picture(section))]
+        parts.append(self._table(tables.kept_table(section)))
+        if paper is not None:
+            parts.append(self._table(paper))
+        studies = [(run, study) for run in section.runs if (study := read_study(run.run.path))]
+        if len(studies) > 1:
+            parts.append(self._figure(interpolation_picture(studies)))
+
+    def _add_run(self, run: RunData) -> None:
+        """What one run says."""
+        parts = self._block(f"Run {run.name}").parts
+        parts.append(self._table(tables.summary_table(run)))
+        parts.append(self._figure(front_picture(run)))
+        if len(run.objectives) == 3:
+            parts.append(self._rotatable(run))
+        parts.append(folded("All points of the front", self._table(tables.front_table(run))))
+        pictures = [
+            indicators_picture(run),
+            growth_picture(run),
+            selection_picture(run),
+            surrogate_picture(run),
+            costs_picture(run),
+        ]
+        parts += [self._figure(picture) for picture in pictures if picture is not None]
+        if pictures[3] is None:
+            parts.append(f'<p class="note">Method {html.escape(run.method)} has trained no surrogate here.</p>')
+        study = read_study(run.run.path)
+        if study is not None:
+            parts.append(self._figure(interpolation_picture([(run, study)])))
+
+    def _block(self, title: str) -> Block:
+        self.blocks.append(Block(title))
+        return self.blocks[-1]
+
+    def _figure(self, picture: Picture) -> str:
+        name = tables.slug(picture.name)
+        svg = save(picture, self.out / "figures", name)
+        return figure_element(svg, picture.title, picture.caption, name)
+
+    def _table(self, table: Table) -> str:
+        tables.write_table(table, self.out / "tables")
+        return tables.to_html(table)
+
+    def _rotatable(self, run: RunData) -> str:
+        if not interactive.is_available():
+            return f'<p class="note">{html.escape(interactive.MISSING)}</p>'
+        if not self.scripts:
+            self.scripts.append(interactive.plotly_script())
+        caption = f"The front to turn with the mouse, coloured by weight. Shown: {describe_runs([run])}."
+        return f"<figure>{interactive.rotatable_front(run)}<figcaption>{html.escape(caption)}</figcaption></figure>"
+
+    def _footer(self) -> str:
+        command = shlex.join(
+            ["ucb-moppo", "report", *(str(run.run.path) for run in self.runs), "--out", str(self.out)]
+        )
+        version = importlib.metadata.version("ucb-moppo")
+        return f"Made by ucb-moppo {html.escape(version)} with <code>{html.escape(command)}</code>"

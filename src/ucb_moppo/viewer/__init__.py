@@ -1,0 +1,1 @@
+"""The viewer: a local page where a preference picks the policy."""

@@ -1,0 +1,237 @@
+"""The page's elements: what stands where, with labels and words for those who do not see it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from dash import dcc, html
+from dash.development.base_component import Component
+from numpy.typing import NDArray
+
+from ucb_moppo.report.data import RunData
+from ucb_moppo.report.tables import number
+from ucb_moppo.viewer.choice import Choice, Neighbour
+from ucb_moppo.viewer.jobs import Progress
+from ucb_moppo.viewer.sources import MAIN, Snapshot
+
+CLOCK_MS, VIDEO_CLOCK_MS = 2000, 500
+GRAPH: Any = {"displaylogo": False, "responsive": True}
+SPOKEN: dict[str, Any] = {"aria-live": "polite"}
+"""For what changes by itself: screen readers say it."""
+
+
+def named(label: str) -> dict[str, Any]:
+    """A name for a part of the page, which screen readers list."""
+    return {"aria-label": label}
+
+
+def make_layout(snapshot: Snapshot, other: RunData | None, stamp: str) -> Component:
+    """The whole page as it is first sent; ``stamp`` tells when the files of its runs change."""
+    return html.Main(
+        [
+            dcc.Store(id="stamp", data=stamp),
+            dcc.Interval(id="clock", interval=CLOCK_MS),
+            html.Div(page(snapshot, other), id="page"),
+        ]
+    )
+
+
+def page(snapshot: Snapshot, other: RunData | None) -> list[Component]:
+    """Everything below the stores: the viewer, or why there is nothing to view."""
+    if snapshot.data is None:
+        return [
+            html.H1("Nothing to show yet"),
+            alert(snapshot.problem),
+            quiet("This page looks again by itself."),
+        ]
+    data = snapshot.data
+    return [
+        html.Header(
+            [
+                html.H1(f"{data.problem}: what would you like more of?"),
+                html.P(status_text(data, other), id="status", className="quiet"),
+            ]
+        ),
+        html.Div([left_column(data), right_column(data)], className="columns"),
+    ]
+
+
+def alert(text: str) -> Component:
+    return html.Div(text, className="alert", role="alert")
+
+
+def quiet(text: str) -> Component:
+    return html.P(text, className="quiet")
+
+
+def left_column(data: RunData) -> Component:
+    views = [{"label": "projections", "value": "flat"}, {"label": "rotate in 3-D", "value": "rotate"}]
+    style = {} if len(data.objectives) == 3 else {"display": "none"}
+    front = html.Section(
+        [
+            html.H2("The front"),
+            html.Div(dcc.RadioItems(views, "flat", id="view", inline=True), style=style),
+            dcc.Graph(id="front", config=GRAPH, style={"height": "30rem"}),
+            quiet("A point is a policy under one weight; the star is what your preference picks."),
+        ],
+        className="card",
+        **named("The front"),
+    )
+    return html.Div([front, history_card(data)])
+
+
+def right_column(data: RunData) -> Component:
+    even = [1 / len(data.objectives)] * len(data.objectives)
+    return html.Div(
+        [
+            dcc.Store(id="preference", data=even),
+            dcc.Store(id="chosen"),
+            dcc.Store(id="video-shown"),
+            dcc.Interval(id="video-clock", interval=VIDEO_CLOCK_MS, disabled=True),
+            html.Section(
+                [html.H2("Your preference"), *(slider(data, j, even[j]) for j in range(len(even)))],
+                className="card",
+                **named("Your preference"),
+            ),
+            html.Section(
+                [
+                    html.H2("What it picks"),
+                    html.Div(id="picked", **SPOKEN),
+                    html.P(
+                        html.A(
+                            "Download this policy",
+                            id="download",
+                            className="button light",
+                            href="#",
+                            download="",
+                        )
+                    ),
+                ],
+                className="card",
+                **named("What it picks"),
+            ),
+            html.Section(
+                [
+                    html.H2("Watch it"),
+                    html.Button("Render the video", id="video-button"),
+                    html.Div(id="video", **SPOKEN),
+                ],
+                className="card",
+                **named("Video"),
+            ),
+        ]
+    )
+
+
+def slider(data: RunData, objective: int, share: float) -> Component:
+    """One objective's share of the preference. The label holds the slider, so that it names it."""
+    control = dcc.Input(
+        id={"type": "share", "index": objective},
+        type="range",
+        min=0,
+        max=1,
+        step=0.001,
+        value=round(share, 3),
+    )
+    shown = html.Output(f"{share:.1%}", id={"type": "share-shown", "index": objective})
+    return html.Label([html.Span(data.objectives[objective]), control, shown], className="slider")
+
+
+def history_card(data: RunData) -> Component:
+    last = len(data.metrics) - 1
+    control = dcc.Input(id="stage", type="range", min=0, max=last, step=1, value=last)
+    return html.Section(
+        [
+            html.H2("How the front grew"),
+            html.Label([html.Span("training stage"), control, html.Output(id="stage-shown")], className="scrubber"),
+            dcc.Graph(id="history", config=GRAPH, style={"height": "21rem"}),
+            dcc.Graph(id="curve", config=GRAPH, style={"height": "15rem"}),
+        ],
+        className="card",
+        **named("How the front grew"),
+    )
+
+
+def status_text(data: RunData, other: RunData | None) -> str:
+    found = data.summary
+    state = "finished" if found.get("finished") else "not finished; this page follows it"
+    compared = f" · compared with {other.name}" if other else ""
+    return (
+        f"run {data.name} · method {data.method} · seed {data.seed} · {found['training_steps']:,} training steps, "
+        f"{state} · HV {number(found['hypervolume'])} · EU {number(found['expected_utility'])}{compared}"
+    )
+
+
+def picked_panel(
+    data: RunData,
+    preference: NDArray,
+    chosen: Choice,
+    neighbours: Sequence[Neighbour],
+    other: tuple[RunData, Choice] | None,
+) -> list[Component]:
+    """The policy and weight that serve a preference best, their returns, and what the neighbours trade."""
+    weight = ", ".join(f"{x:.3f}" for x in chosen.weight)
+    utility = float(np.dot(preference, chosen.returns))
+    heads = ["objective", "return", *([f"{other[0].name}"] if other else [])]
+    rows = [
+        html.Tr(
+            [
+                html.Td(name),
+                html.Td(number(chosen.returns[j]), className="number", id={"type": "return", "index": j}),
+                *([html.Td(number(other[1].returns[j]), className="number")] if other else []),
+            ]
+        )
+        for j, name in enumerate(data.objectives)
+    ]
+    return [
+        html.P(
+            [
+                html.Strong(f"Policy {chosen.policy}", id="picked-policy"),
+                f" under weight {weight} · utility {number(utility)}",
+            ]
+        ),
+        html.Table(
+            [
+                html.Thead(html.Tr([html.Th(h, className="number" if i else "") for i, h in enumerate(heads)])),
+                html.Tbody(rows),
+            ]
+        ),
+        html.P("Its neighbours on the front would give you:", className="quiet", style={"marginTop": ".7rem"})
+        if neighbours
+        else quiet("Nothing on the front has more of any objective."),
+        html.Ul([neighbour_item(data, one) for one in neighbours], className="neighbours"),
+    ]
+
+
+def neighbour_item(data: RunData, one: Neighbour) -> Component:
+    return html.Li(
+        [
+            html.Strong(f"for {data.objectives[one.objective]}: "),
+            f"{one.difference} (policy {one.choice.policy})",
+        ]
+    )
+
+
+def video_panel(progress: Progress, data: RunData, chosen: Choice, version: str) -> list[Component]:
+    """The video, or how far it is."""
+    if progress.state == "missing":
+        return [quiet("There is no video of this policy yet.")]
+    if progress.state == "failed":
+        return [alert(f"No video: {progress.error}")]
+    if progress.video is None:
+        waits = "Waiting for another video" if progress.state == "waiting" else f"Rendering, {progress.share:.0%}"
+        bar: dict[str, Any] = {"value": str(progress.share), "max": "1", "aria-label": "rendering"}
+        return [html.P([waits], id="video-progress"), html.Progress(**bar)]
+    returns = ", ".join(f"{n} {number(r)}" for n, r in zip(data.objectives, progress.video.returns, strict=True))
+    return [
+        html.Video(
+            src=f"/video/{MAIN}/{chosen.row}?{version[:12]}",
+            controls=True,
+            autoPlay=True,
+            muted=True,
+            loop=True,
+        ),
+        quiet(f"Policy {chosen.policy}, the evaluated episode of {progress.video.steps:,} steps: {returns}"),
+    ]

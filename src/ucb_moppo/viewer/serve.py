@@ -1,0 +1,70 @@
+"""Serve the viewer from this machine, and open it."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import threading
+import webbrowser
+from pathlib import Path
+
+from ucb_moppo.errors import ConfigError
+from ucb_moppo.viewer.sources import MAIN, Source, open_sources
+
+NEEDED = {"dash": "dash", "plotly": "plotly", "imageio_ffmpeg": "imageio-ffmpeg"}
+
+
+def serve(
+    run: Path, compare: Path | None = None, *, host: str, port: int, render: bool, open_browser: bool
+) -> None:
+    """Show a run until interrupted."""
+    check_installed()
+    sources = open_sources(run, compare)
+    if render:
+        render_pickable(sources[MAIN])
+    server = make_server(sources, host, port)
+    address = f"http://{host if ':' not in host else f'[{host}]'}:{server.server_port}/"
+    print(f"The viewer is at {address} until you press Ctrl-C.", flush=True)
+    if open_browser:
+        threading.Timer(0.5, webbrowser.open, [address]).start()
+    try:
+        server.serve_forever()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        server.server_close()
+
+
+def check_installed() -> None:
+    missing = [package for module, package in NEEDED.items() if importlib.util.find_spec(module) is None]
+    if missing:
+        raise ConfigError(f"the viewer needs {', '.join(missing)}: pip install 'ucb-moppo[viewer]'")
+
+
+def make_server(sources, host: str, port: int):  # type: ignore[no-untyped-def]  # werkzeug is optional
+    """A server with a thread per request, which tells nothing but errors."""
+    from werkzeug.serving import WSGIRequestHandler
+    from werkzeug.serving import make_server as make
+
+    from ucb_moppo.viewer.app import make_app
+    from ucb_moppo.viewer.jobs import Renderer
+
+    class Quiet(WSGIRequestHandler):
+        def log_request(self, code: int | str = "-", size: int | str = "-") -> None: ...
+
+    app = make_app(sources, Renderer(), host)
+    try:
+        return make(host, port, app.server, threaded=True, request_handler=Quiet)
+    except (OSError, OverflowError, SystemExit) as fault:
+        raise ConfigError(f"cannot serve on {host}:{port} ({fault}); choose another --port or --host") from None
+
+
+def render_pickable(source: Source) -> None:
+    """The videos of everything a preference can pick."""
+    from ucb_moppo.viewer.choice import pickable_rows
+    from ucb_moppo.viewer.jobs import render_ahead
+
+    snapshot = source.snapshot()
+    if snapshot.data is None:
+        raise ConfigError(f"there is nothing to render yet: {snapshot.problem}")
+    render_ahead(source.path, pickable_rows(snapshot.data), lambda text: print(text, file=sys.stderr, flush=True))

@@ -1,0 +1,193 @@
+"""A video of one evaluated policy: the very episode that was evaluated, drawn offscreen and encoded as H.264.
+
+Run as a program it renders rows of a run and prints how far it is. The viewer starts it that way, because a
+graphics driver that fails may take its process with it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ucb_moppo.errors import ConfigError, UcbMoppoError
+from ucb_moppo.policy import STATISTICS, Policy
+from ucb_moppo.run import Run, load_run
+from ucb_moppo.storage import replace_file
+
+DIRECTORY = "videos"
+FRAMES_PER_SECOND = 25
+MAX_SECONDS = 10
+WIDTH, HEIGHT = 480, 360
+_CAMERA = {"trackbodyid": 1, "distance": 3.5, "elevation": -15.0}
+
+
+class Video(NamedTuple):
+    """A rendered episode and what it came to."""
+
+    path: Path
+    steps: int
+    returns: tuple[float, ...]
+
+
+def video_path(run: Run, row: int) -> Path:
+    """Where the video of a row lies; policies that learn on get a new one."""
+    return run.path / DIRECTORY / f"{run.digest()[:12]}-{row}.mp4"
+
+
+def find_video(run: Run, row: int) -> Video | None:
+    """The cached video of a row, if there is one."""
+    path = video_path(run, row)
+    try:
+        told = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+        return Video(path, int(told["steps"]), tuple(told["returns"])) if path.is_file() else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def render_row(run: Run, row: int, on_progress: Callable[[float], None] = lambda share: None) -> Video:
+    """Render a row's episode, or take the cached one."""
+    cached = find_video(run, row)
+    if cached is not None:
+        return cached
+    path = video_path(run, row)
+    path.parent.mkdir(exist_ok=True)
+    aside = path.with_name(f".{os.getpid()}-{path.name}")
+    try:
+        steps, returns = write_episode(run, row, aside, on_progress)
+        replace_file(path.with_suffix(".json"), json.dumps({"steps": steps, "returns": returns}).encode())
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
+    return Video(path, steps, tuple(returns))
+
+
+def write_episode(run: Run, row: int, path: Path, on_progress: Callable[[float], None]) -> tuple[int, list[float]]:
+    """Run the evaluated episode to its end and film its beginning: steps taken, returns [m]."""
+    from ucb_moppo.seeding import EVALUATION, EVALUATION_SEED, episode_seed
+
+    policy, front = run.evaluated_policy(row), run.evaluated()
+    column = row - int(np.flatnonzero(front.policy == front.policy[row])[0])
+    batch = make_drawable(run)
+    every, rate = frame_rate(batch.environments[0].metadata.get("render_fps"))
+    film: Film | None = None
+    returns, steps, done = np.zeros(len(policy.weight)), 0, False
+    try:
+        observation = batch.reset(np.array([0]), [episode_seed(EVALUATION_SEED, EVALUATION, column, 0)])
+        while not done:
+            if steps % every == 0 and steps // every < MAX_SECONDS * rate:
+                film = film or Film(path, rate)
+                film.add(batch.render())
+                on_progress(steps / min(batch.spec.horizon, every * MAX_SECONDS * rate))
+            step = batch.step(act(policy, observation))
+            observation, returns, steps = step.observation, returns + step.reward[0], steps + 1
+            done = bool(step.terminated[0] or step.truncated[0])
+        assert film is not None
+        film.add(batch.render())
+    finally:
+        if film is not None:
+            film.close()
+        batch.close()
+    return steps, returns.tolist()
+
+
+def act(policy: Policy, observation: np.ndarray) -> np.ndarray:
+    """The actor's deterministic output for a batch's observation [1, d]."""
+    from ucb_moppo.ppo.networks import apply_mlp, greedy_action
+    from ucb_moppo.ppo.normaliser import Statistics, normalise
+
+    stats = Statistics(*(policy.tensors[name] for name in STATISTICS))
+    inputs = normalise(stats, observation.astype(np.float32))
+    return np.asarray(
+        greedy_action(policy.actor, apply_mlp(policy.actor, inputs, policy.weight.astype(np.float32)[None]))
+    )
+
+
+def frame_rate(own: Any) -> tuple[int, float]:
+    """(film every so many steps, frames per second) that play an environment at its own speed."""
+    rate = float(own) if own else float(FRAMES_PER_SECOND)
+    every = max(1, round(rate / FRAMES_PER_SECOND))
+    return every, rate / every
+
+
+def make_drawable(run: Run) -> Any:
+    """One environment of the run's problem that draws itself."""
+    from ucb_moppo.envs import PROBLEMS
+    from ucb_moppo.envs.adapter import GymBatch
+
+    problem, config = run.config["problem"], run.config
+    options: dict[str, Any] = {"render_mode": "rgb_array"}
+    if problem in PROBLEMS:
+        problem = f"ucb_moppo.envs.registration:ucb_moppo/{problem}"
+        options |= {"width": WIDTH, "height": HEIGHT, "default_camera_config": _CAMERA}
+    try:
+        batch = GymBatch(problem, 1, config["horizon"], config["reference_point"], **options)
+    except ConfigError as fault:
+        raise ConfigError(f"{problem} cannot be drawn: {fault}") from fault
+    model: Any = getattr(batch.environments[0].unwrapped, "model", None)
+    if hasattr(model, "vis"):
+        # Without a graphics card, shadows and smooth edges take nine tenths of the time.
+        model.vis.quality.shadowsize = model.vis.quality.offsamples = 0
+    return batch
+
+
+class Film:
+    """Frames [height, width, 3] on their way into a file."""
+
+    def __init__(self, path: Path, rate: float) -> None:
+        self._path, self._rate = path, rate
+        self._writer: Any = None
+
+    def add(self, frame: np.ndarray) -> None:
+        even = frame[: frame.shape[0] // 2 * 2, : frame.shape[1] // 2 * 2]  # H.264 takes colours of 2 × 2 pixels
+        if self._writer is None:
+            self._writer = self._open(even.shape[1], even.shape[0])
+            self._writer.send(None)
+        self._writer.send(np.ascontiguousarray(even))
+
+    def _open(self, width: int, height: int) -> Iterator:
+        try:
+            import imageio_ffmpeg
+        except ImportError:
+            raise ConfigError("videos need imageio-ffmpeg: pip install 'ucb-moppo[viewer]'") from None
+        return imageio_ffmpeg.write_frames(
+            str(self._path),
+            (width, height),
+            fps=self._rate,
+            codec="libx264",
+            pix_fmt_out="yuv420p",
+            macro_block_size=2,
+            ffmpeg_log_level="error",
+            output_params=["-movflags", "+faststart", "-preset", "veryfast"],
+        )
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """``python -m ucb_moppo.viewer.video RUN ROW...``: a JSON line for every bit of progress."""
+    path, *rows = list(sys.argv[1:] if argv is None else argv)
+
+    def tell(row: int, **what: Any) -> None:
+        print(json.dumps({"row": row, **what}), flush=True)
+
+    for row in map(int, rows):
+        try:
+            render_row(load_run(path), row, lambda share, row=row: tell(row, share=round(share, 3)))  # type: ignore[misc]
+            tell(row, share=1.0, done=True)
+        except UcbMoppoError as fault:
+            tell(row, error=str(fault))
+        except Exception as fault:
+            tell(row, error=f"{type(fault).__name__}: {fault}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,123 @@
+"""Tables: their numbers against hand-computed ones, and every format."""
+
+import csv
+import io
+
+import numpy as np
+import pytest
+
+from sample_runs import write_sample
+from ucb_moppo.report import tables
+from ucb_moppo.report.data import load_all, load_data, make_sections
+from ucb_moppo.report.paper import METHOD_PROTOCOLS, published
+
+
+@pytest.fixture
+def sections(tmp_path):
+    """Two methods on Swimmer-v2, hypervolumes 10, 20, 60 and 30."""
+    paths = []
+    for method, seed, hv in (("ucb", 0, 10.0), ("ucb", 1, 20.0), ("ucb", 2, 60.0), ("mean", 0, 30.0)):
+        found = {"hypervolume": hv, "expected_utility": hv / 10}
+        name = f"{method}{seed}"
+        paths.append(write_sample(tmp_path / name, problem="Swimmer-v2", method=method, seed=seed, found=found))
+    return make_sections(load_all(paths))
+
+
+def plain_row(table, label):
+    columns, rows = table.plain
+    return dict(zip(columns, next(row for row in rows if row[0] == label), strict=True))
+
+
+def test_comparison_has_mean_spread_and_iqm(sections):
+    table = tables.comparison_table(sections[0])
+    ucb, mean = plain_row(table, "ucb"), plain_row(table, "mean")
+    # (10 + 20 + 60) / 3 = 30; deviations −20, −10, 30: (400 + 100 + 900) / 2 = 700.
+    assert ucb["HV mean"] == 30.0
+    assert ucb["HV std"] == pytest.approx(np.sqrt(700))
+    assert ucb["EU mean"] == 3.0
+    assert ucb["HV IQM"] == 30.0
+    assert 10.0 <= ucb["HV low"] < 30.0 < ucb["HV high"] <= 60.0
+    assert mean["HV mean"] == 30.0
+    assert np.isnan(mean["HV std"])
+    assert table.rows[0][:3] == ("ucb", "0, 1, 2", "30.00 ± 26.46")
+    assert table.rows[1][:3] == ("mean", "0", "30.00")
+
+
+def test_paper_numbers_have_a_column_per_protocol(sections):
+    table = tables.paper_table(sections[0])
+    assert table is not None
+    columns = list(table.columns)
+    for row in table.rows:
+        filled = {columns[i].split("protocol ")[1] for i in range(2, len(row)) if row[i] != tables.NONE}
+        expected = "B" if row[1].startswith("this report") else METHOD_PROTOCOLS[row[0]]
+        assert filled == {f"{expected})"}
+    rows = {row[0]: row for row in table.rows if row[1].startswith("paper")}
+    assert rows["UCB-MOPPO"][columns.index("HV (protocol B)")] == "56,000 ± 1,800"
+    assert rows["PGMORL"][columns.index("EU (protocol A)")] == "123.0 ± 42.00"
+
+
+def test_runs_of_another_horizon_get_no_paper_column(tmp_path):
+    path = write_sample(tmp_path / "short", problem="Swimmer-v2", horizon=500)
+    table = tables.paper_table(make_sections(load_all([path]))[0])
+    assert table is not None
+    assert not any(row[1].startswith("this report") for row in table.rows)
+    assert "another horizon" in table.note
+
+
+def test_paper_has_six_problems_and_eight_methods():
+    for problem in ("Swimmer-v2", "HalfCheetah-v2", "Walker2d-v2", "Ant-v2", "Hopper-v2", "Hopper-v3"):
+        assert [one.method for one in published(problem)] == list(METHOD_PROTOCOLS)
+    assert published("Hopper-v3")[0][2:4] == pytest.approx((3.62e10, 0.01e10))
+    assert published("Hopper-v3")[4].policies == 4023
+    assert published("mo-hopper-v5") == []
+
+
+def test_kept_counts_policies_and_parameters(sections):
+    rows = tables.kept_table(sections[0]).rows
+    assert rows[0] == ("ucb", "this report", "3", "1,234")
+    assert ("PGMORL", "paper", "168", tables.NONE) in rows
+
+
+def test_aggregate_scores_are_shares_of_the_best_run(sections, tmp_path):
+    other = write_sample(tmp_path / "d", problem="Hopper-v2", seed=0)
+    table = tables.aggregate_table([*sections, *make_sections(load_all([other]))])
+    # ucb: 10/60, 20/60, 60/60 on Swimmer and 1 on Hopper; mean: 30/60.
+    assert plain_row(table, "ucb")["mean"] == pytest.approx((1 / 6 + 1 / 3 + 1 + 1) / 4)
+    assert plain_row(table, "mean")["mean"] == 0.5
+
+
+def test_front_table_is_the_front(tmp_path):
+    data = load_data(write_sample(tmp_path / "one"))
+    _, rows = tables.front_table(data).plain
+    assert len(rows) == int(data.on_front.sum())
+    firsts = [row[3] for row in rows]
+    assert firsts == sorted(firsts)
+
+
+def test_numbers_for_the_eye():
+    told = [tables.number(x) for x in (0.0, 12345.678, 3.62e10, -0.00012, 1.0, float("nan"), None)]
+    assert told == ["0.000", "12,346", "3.620e10", "-1.200e-4", "1.000", tables.NONE, tables.NONE]
+
+
+TABLE = tables.Table("n", "A & B", ("name", "50%"), (("a_b|c", "1 ± 2"),), "note #1")
+
+
+def test_csv_round_trip():
+    assert list(csv.reader(io.StringIO(tables.to_csv(TABLE)))) == [["name", "50%"], ["a_b|c", "1 ± 2"]]
+
+
+def test_markdown_escapes_bars():
+    assert "| a_b\\|c | 1 ± 2 |" in tables.to_markdown(TABLE)
+
+
+def test_latex_escapes_what_latex_reads():
+    text = tables.to_latex(TABLE)
+    assert r"\caption{A \& B}" in text
+    assert r"a\_b|c & 1 $\pm$ 2 \\" in text
+    assert r"name & 50\% \\" in text
+
+
+def test_html_escapes_markup():
+    text = tables.to_html(tables.Table("n", "<b>", ("x",), (("<script>",),)))
+    assert "<script>" not in text
+    assert "&lt;script&gt;" in text

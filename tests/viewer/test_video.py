@@ -1,0 +1,87 @@
+"""Videos: the evaluated episode itself, rendered offscreen, cached, and readable messages where it cannot be."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sample_runs import write_sample
+
+pytest.importorskip("imageio_ffmpeg", reason="videos are not installed: pip install 'ucb-moppo[viewer]'")
+
+import imageio_ffmpeg
+
+from ucb_moppo.envs import make_batch
+from ucb_moppo.evaluation import evaluate
+from ucb_moppo.reevaluation import load_actors, subspace_weights
+from ucb_moppo.run import Run
+from ucb_moppo.viewer.jobs import Renderer, render_ahead, render_rows
+from ucb_moppo.viewer.video import find_video, frame_rate
+
+
+@pytest.fixture(scope="module")
+def swimmer(tmp_path_factory):
+    """Two untrained policies; every episode has 12 steps."""
+    path = tmp_path_factory.mktemp("runs") / "swimmer"
+    return write_sample(path, problem="Swimmer-v2", num_policies=2, probes=3, horizon=12)
+
+
+@pytest.fixture(scope="module")
+def told(swimmer):
+    return list(render_rows(swimmer, [4]))
+
+
+def test_progress_is_told(told):
+    shares = [line["share"] for line in told]
+    assert shares[0] == 0.0
+    assert shares == sorted(shares)
+    assert told[-1] == {"row": 4, "share": 1.0, "done": True}
+
+
+def test_the_episode_is_the_evaluated_one(swimmer, told):
+    run = Run(swimmer)
+    weights = subspace_weights(run, None)
+    env = make_batch("Swimmer-v2", 6, horizon=12)
+    expected = evaluate(load_actors(run), weights, env).returns.reshape(6, 2)[4]
+    video = find_video(run, 4)
+    assert video is not None
+    assert video.steps == 12
+    np.testing.assert_allclose(video.returns, expected, rtol=1e-5)
+
+
+def test_the_file_is_a_film_of_every_step(swimmer, told):
+    frames = imageio_ffmpeg.read_frames(str(find_video(Run(swimmer), 4).path))
+    about = next(frames)
+    assert about["codec"] == "h264"
+    assert about["size"] == (480, 360)
+    pictures = [np.frombuffer(frame, np.uint8) for frame in frames]
+    assert len(pictures) == 13  # before each of the 12 steps, and the last state
+    assert pictures[0].std() > 10  # something is drawn
+
+
+def test_cached_until_the_policies_change(swimmer, told):
+    renderer = Renderer()
+    assert renderer.progress(swimmer, 4).state == "done"
+    assert renderer.progress(swimmer, 3).state == "missing"
+    assert {path.suffix for path in (swimmer / "videos").iterdir()} == {".mp4", ".json"}
+
+
+def test_render_ahead_tells_how_far_it_is(swimmer, told):
+    lines = []
+    render_ahead(swimmer, [4], lines.append)
+    assert lines == ["video 1 of 1: rendered"]
+
+
+def test_an_environment_that_cannot_be_drawn_says_so(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[1]))
+    run = write_sample(tmp_path / "counter", problem="probe_envs:probe/Counter-v0", num_policies=2, probes=2)
+    (line,) = [line for line in render_rows(run, [0]) if "error" in line]
+    assert "probe/Counter-v0 cannot be drawn" in line["error"]
+    assert "Traceback" not in line["error"]
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"), [(None, (1, 25)), (25, (1, 25)), (125, (5, 25)), (20, (1, 20)), (4, (1, 4))]
+)
+def test_films_play_at_the_speed_of_the_environment(own, expected):
+    assert frame_rate(own) == expected
