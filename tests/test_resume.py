@@ -15,8 +15,8 @@ import pytest
 import ucb_moppo
 from tiny_runs import DiesAt, Killed, assert_same, tiny_config, train_tiny, train_until
 from ucb_moppo import api
-from ucb_moppo.api import resume_run
-from ucb_moppo.checkpoint import list_checkpoints
+from ucb_moppo.api import resume_run, train_config
+from ucb_moppo.checkpoint import checkpoint_name, list_checkpoints
 from ucb_moppo.config import override, resolve
 from ucb_moppo.envs import make_spec
 from ucb_moppo.errors import (
@@ -316,3 +316,21 @@ def test_public_names() -> None:
     assert override(tiny_config(), checkpoint_stages=2).checkpoint_stages == 2
     with pytest.raises(ConfigError, match="checkpoint_seconds is -1"):
         tiny_config(checkpoint_seconds=-1.0)
+
+
+def test_the_first_checkpoint_is_not_replaced_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run killed before its first evaluation has one checkpoint; resuming keeps it."""
+    run = tmp_path / "run"
+    config, name = tiny_config(), checkpoint_name(0, 0)
+
+    def killed(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Trainer, "_evaluate", killed)
+    with pytest.raises(KeyboardInterrupt):
+        train_config(config, run, Silent())
+    assert list_checkpoints(run) == [name]
+    before = (run / "checkpoints" / name).stat().st_ino
+    with pytest.raises(KeyboardInterrupt):
+        resume_run(run, Silent())
+    assert (run / "checkpoints" / name).stat().st_ino == before

@@ -17,6 +17,7 @@ from ucb_moppo.checkpoint import (
     checkpoint_name,
     clean_debris,
     find_checkpoint,
+    list_checkpoints,
     write_checkpoint,
 )
 from ucb_moppo.config import Config, default_config, from_json, override, resolve, to_json
@@ -241,8 +242,10 @@ def train_stages(trainer: Trainer, writer: RunWriter, reporter: Reporter, stop: 
 
     trainer.on_iteration = at_safe_point
     num_known = len(trainer.executor.divergences())
-    if not trainer.history:
-        keeper.now()  # so that a run without any has lost them
+    if not trainer.history and not list_checkpoints(writer.path):
+        # So that a run without any has lost them. Never over one that is there: a kill between letting go of
+        # the old and naming the new would leave none.
+        keeper.now()
     for record in trainer.run():
         write_stage(writer, trainer, record)
         reporter.stage(record)
