@@ -86,7 +86,7 @@ def contents(run: Path) -> dict[str, Any]:
 
 
 def timeless(data: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in data.items() if name != "seconds"}
+    return {name: value for name, value in data.items() if name not in ("seconds", "stage_seconds")}
 
 
 def assert_same(run: Path, other: Path) -> None:
