@@ -48,6 +48,7 @@ format: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/throughput.py
+	$(BIN)/python benchmarks/checkpoint_cost.py
 
 docs: $(READY)
 	$(BIN)/python docs/check.py
