@@ -22,7 +22,6 @@ from ucb_moppo.envs.base import ActionSpec
 from ucb_moppo.errors import ConfigError, RunFormatError
 from ucb_moppo.ppo.networks import greedy_action
 from ucb_moppo.reevaluation import load_actors
-from ucb_moppo.rollout import apply_actors
 from ucb_moppo.seeding import EVALUATION, EVALUATION_SEED, episode_seed
 
 HERE = Path(__file__).parent
@@ -113,7 +112,7 @@ def test_policy_acts_as_the_trainer_does(run: ucb_moppo.Run) -> None:
     # What evaluation does, for both policies [K, N, ...] at once.
     weight = np.broadcast_to(np.float32([0.7, 0.3]), (2, 7, 2))
     actors = load_actors(run)
-    output = greedy_action(actors.params, apply_actors(actors, np.stack([observations] * 2), weight))
+    output = greedy_action(actors(np.stack([observations] * 2), weight), discrete=False)
     expected = np.clip(output[policy.index], -1, 1)
 
     batch = policy(observations)

@@ -24,6 +24,7 @@ MethodName = Literal["ucb", "mean", "random", "fixed"]
 PresetName = Literal["tuned", "paper", "quick"]
 SelectionName = Literal["sequential", "top_n"]
 ExecutorName = Literal["auto", "local", "processes", "ray"]
+ProtocolName = Literal["gymnasium", "pgmorl"]
 ValueSource = Literal["probes", "simulate"]
 
 
@@ -161,6 +162,8 @@ class Config:
     """Seed of everything random; the same seed gives the same bits."""
     steps: int = 5_000_000
     """Training steps over all policies."""
+    protocol: ProtocolName = "gymnasium"
+    """How the six problems are set up: Gymnasium's models and 1,000 steps, or PGMORL's changes to them and 500."""
     horizon: Annotated[int | None, hint("the problem's own")] = None
     """Episode length in training and evaluation."""
     reference_point: Annotated[tuple[float, ...] | None, hint("the problem's own")] = None
@@ -185,7 +188,8 @@ class Config:
     search: Annotated[SearchConfig, tyro.conf.arg(name="")] = field(default_factory=SearchConfig)
 
     def __post_init__(self) -> None:
-        for name, kind in (("method", MethodName), ("preset", PresetName), ("executor", ExecutorName)):
+        choices = {"method": MethodName, "preset": PresetName, "protocol": ProtocolName, "executor": ExecutorName}
+        for name, kind in choices.items():
             value, known = getattr(self, name), get_args(kind)
             _require(value in known, f"unknown {name} {value!r}; {nearest_names(value, known)}")
         _require(self.shards is None or self.shards >= 1, f"shards is {self.shards}; it must be at least 1")
@@ -235,10 +239,11 @@ MIN_STEPS_TO_SHARD = 200_000
 
 SECTIONS = {"ppo": PPOConfig, "search": SearchConfig}
 
-QUICK = {"steps": 1_000_000, "policies": 5}
+QUICK = {"steps": 1_000_000, "policies": 5, "probes": 8}
 TUNED: dict[str, dict[str, Any]] = {
     "Swimmer-v2": {"gamma": 0.999},
     "Ant-v2": {"log_std": -1.0, "policies": 5, "probes": 20},
+    "Hopper-v3": {"steps": 18_000_000},
 }
 """Where the default departs from the paper, per problem, because a measurement says so."""
 

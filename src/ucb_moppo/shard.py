@@ -105,6 +105,7 @@ class Shard:
             num_threads=config.threads,
             horizon=config.horizon,
             reference_point=config.reference_point,
+            protocol=config.protocol,
         )
         self._collector = self._make_collector()
         self._evaluation_env: BatchEnv | None = None
@@ -198,7 +199,9 @@ class Shard:
             if self._evaluation_env is not None:
                 self._evaluation_env.close()
             self._evaluation_env = self._make_env(num_envs=wanted)
-        result = evaluate(make_actors(self.state), weights, self._evaluation_env, episodes, self.policy_ids)
+        result = evaluate(
+            make_actors(self.state), weights, self._evaluation_env, episodes, policy_ids=self.policy_ids
+        )
         failed = ~np.isfinite(result.returns).all((1, 2))
         self._contain(failed, "returns")
         self._good = jax.tree.map(jnp.copy, self.state)
