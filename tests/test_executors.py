@@ -254,7 +254,7 @@ def test_errors_of_a_process_are_those_of_the_shard() -> None:
     try:
         with pytest.raises(EnvironmentFault, match="the motor burnt out") as fault:
             executor.train(WEIGHTS, 1)
-        assert "in the process of a shard" in fault.value.__notes__[0]
+        assert "in the process of a worker" in fault.value.__notes__[0]
     finally:
         executor.close()
 

@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pool_work import describe, die_once, fail_or_die
 from test_executors import LAYOUT, WEIGHTS, assert_equal, config, during_the_next_call, rehearse
 from tiny_runs import tiny_options, train_tiny
-from ucb_moppo.errors import EnvironmentFault, UcbMoppoWarning
+from ucb_moppo.errors import EnvironmentFault, UcbMoppoWarning, WorkerLostError
 from ucb_moppo.executor import LocalExecutor
+from ucb_moppo.pool import run_cells
 
 # Ray takes a loopback address for a mistake and replaces it with the machine's own, unless clusters are off.
 os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
@@ -111,6 +113,19 @@ def test_a_driver_that_is_killed_is_resumed(cluster: Any, tmp_path: Path) -> Non
     subprocess.run([*program, "resume", str(path), "--quiet"], check=True)
     for name in ("policies.safetensors", "evaluations.csv", "front.csv"):
         assert (path / name).read_bytes() == (whole / name).read_bytes(), name
+
+
+def test_cells_are_tasks_that_fail_alone_and_have_a_share_of_the_cpus(cluster: Any, tmp_path: Path) -> None:
+    where = {"executor": "ray", "ray_address": cluster.address}
+    found = dict(run_cells(["raise", "die", "good"], fail_or_die, **where))
+    assert found["good"].result() == "GOOD"
+    assert isinstance(found["raise"].fault, ValueError)
+    assert isinstance(found["die"].fault, WorkerLostError)
+    begun_twice = run_cells([str(tmp_path / "a")], die_once, restarts=1, **where)
+    assert [outcome.result() for _, outcome in begun_twice] == ["second"]
+    [(_, outcome)] = run_cells([0], describe, **where)
+    value = outcome.result()
+    assert (len(value["cores"]), value["NPROC"]) == (1, "1")
 
 
 def test_errors_of_an_actor_are_those_of_the_shard() -> None:

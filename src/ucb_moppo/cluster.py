@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ucb_moppo.config import Config, override
@@ -51,6 +51,30 @@ def share_cpus(nodes: Sequence[float], num_shards: int) -> int:
     return share
 
 
+def node_cpus() -> list[float]:
+    """CPUs of every node of the cluster."""
+    return [node["Resources"].get("CPU", 0.0) for node in ray.nodes() if node["Alive"]]
+
+
+LOST = (
+    ray.exceptions.RayActorError,
+    ray.exceptions.ObjectLostError,
+    ray.exceptions.WorkerCrashedError,
+    ray.exceptions.NodeDiedError,
+    ray.exceptions.OutOfMemoryError,
+)
+
+
+def get_result(call: Any) -> Any:
+    """What a call returned. Raises what it raised, as it raised it, or WorkerLost."""
+    try:
+        return ray.get(call)
+    except ray.exceptions.RayTaskError as fault:
+        raise fault.cause from fault
+    except LOST as fault:
+        raise WorkerLost(f"a Ray process was lost ({type(fault).__name__})") from fault
+
+
 class RayWorker:
     """A shard in an actor. Ray is not told to restart it: the executor knows from which state."""
 
@@ -72,12 +96,7 @@ class RayWorker:
         self._call = self._actor.call.remote(method, *args)
 
     def result(self) -> Any:
-        try:
-            return ray.get(self._call)
-        except ray.exceptions.RayTaskError as fault:
-            raise fault.cause from fault  # what the shard raised, as it raised it
-        except (ray.exceptions.RayActorError, ray.exceptions.ObjectLostError) as fault:
-            raise WorkerLost(f"a Ray actor was lost ({type(fault).__name__})") from fault
+        return get_result(self._call)
 
     def close(self) -> None:
         if ray.is_initialized():
@@ -88,12 +107,8 @@ class RayExecutor(ShardedExecutor):
     """Each shard in an actor of a Ray cluster: that at ``ray_address``, or one of its own on this machine."""
 
     def __init__(self, config: Config) -> None:
-        self._owner = not ray.is_initialized()
-        if self._owner:
-            connect(config.ray_address)
-
-        nodes = [node["Resources"].get("CPU", 0.0) for node in ray.nodes() if node["Alive"]]
-        cpus, begun = share_cpus(nodes, config.num_shards), set[int]()
+        self._leave = joined(config.ray_address)
+        cpus, begun = share_cpus(node_cpus(), config.num_shards), set[int]()
 
         def make_worker(index: int, policies: range) -> Worker:
             # One that takes the place of another reserves nothing: where a node has left it would wait for CPUs
@@ -106,8 +121,15 @@ class RayExecutor(ShardedExecutor):
 
     def close(self) -> None:
         super().close()
-        if self._owner:
-            ray.shutdown()
+        self._leave()
+
+
+def joined(address: str | None) -> Callable[[], None]:
+    """Be in a cluster: the one this process is in already, or that at ``address``. Returns how to leave it."""
+    if ray.is_initialized():
+        return lambda: None
+    connect(address)
+    return ray.shutdown
 
 
 def connect(address: str | None) -> None:

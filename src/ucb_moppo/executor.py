@@ -22,7 +22,7 @@ from ucb_moppo.cores import available_cores, share_cores
 from ucb_moppo.errors import UcbMoppoWarning, WorkerLostError
 from ucb_moppo.evaluation import Evaluation
 from ucb_moppo.processes import ProcessWorker
-from ucb_moppo.shard import Divergence, Timing
+from ucb_moppo.shard import Divergence, Shard, Timing
 from ucb_moppo.workers import LocalWorker, Worker, WorkerLost
 
 PART_SECONDS = 5.0
@@ -247,6 +247,6 @@ class ProcessExecutor(ShardedExecutor):
         cores = available_cores()
 
         def make_worker(index: int, policies: range) -> Worker:
-            return ProcessWorker(config, policies, share_cores(cores, index, config.num_shards))
+            return ProcessWorker(Shard, (config, policies), share_cores(cores, index, config.num_shards))
 
         super().__init__(config, make_worker)
