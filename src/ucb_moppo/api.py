@@ -35,7 +35,7 @@ from ucb_moppo.errors import (
     UcbMoppoWarning,
     nearest_names,
 )
-from ucb_moppo.executor import Executor, LocalExecutor
+from ucb_moppo.executor import Executor, make_executor
 from ucb_moppo.interruption import StopRequest
 from ucb_moppo.lock import locked
 from ucb_moppo.peers import PEERS
@@ -71,7 +71,7 @@ PACKAGES = (
 )
 
 
-SAME_RESULT = ("threads", "checkpoint_stages", "checkpoint_seconds")
+SAME_RESULT = ("threads", "executor", "ray_address", "checkpoint_stages", "checkpoint_seconds")
 """Settings that may differ when a run is continued: they do not change what it computes."""
 
 
@@ -157,17 +157,32 @@ def train_config(
         return execute(config, spec, path, reporter, None, deadline)
 
 
-def resume(path: str | Path, *, force: bool = False, quiet: bool = False, max_seconds: float | None = None) -> Run:
+def resume(
+    path: str | Path,
+    *,
+    force: bool = False,
+    quiet: bool = False,
+    max_seconds: float | None = None,
+    executor: str | None = None,
+    ray_address: str | None = None,
+) -> Run:
     """Continue a run from its newest good checkpoint; it ends as if it had never been interrupted.
 
     Refused if config, problem or library versions have changed since, unless ``force`` is set. ``max_seconds`` are
     counted from here on.
     """
-    return resume_run(Path(path), make_reporter(quiet), force, max_seconds)
+    return resume_run(Path(path), make_reporter(quiet), force, max_seconds, executor, ray_address)
 
 
-def resume_run(path: Path, reporter: Reporter, force: bool = False, max_seconds: float | None = None) -> Run:
-    """Continue the run in the directory ``path``."""
+def resume_run(
+    path: Path,
+    reporter: Reporter,
+    force: bool = False,
+    max_seconds: float | None = None,
+    executor: str | None = None,
+    ray_address: str | None = None,
+) -> Run:
+    """Continue the run in the directory ``path``, on the executor it had unless another is named."""
     deadline = Deadline(max_seconds)
     check_holds_run(path)
     with locked(path):
@@ -178,7 +193,7 @@ def resume_run(path: Path, reporter: Reporter, force: bool = False, max_seconds:
             raise ConfigError(f"{path} is a run of {data['method']}, which cannot be continued: train it again")
         config = from_json(data)
         spec = make_spec(config.problem, config.horizon, config.reference_point, config.protocol)
-        config = resolve(config, spec)
+        config = resolve(override(config, executor=executor, ray_address=ray_address), spec)
         checkpoint = find_checkpoint(path)
         if checkpoint is not None:
             check_agreement(path, checkpoint.facts, make_facts(config, spec), force)
@@ -248,7 +263,7 @@ def execute(
 ) -> Run:
     """Train from the beginning or from a checkpoint to the end. The caller holds the run's lock."""
     with StopRequest() as stop:
-        executor = LocalExecutor(config)
+        executor = make_executor(config)
         try:
             trainer = Trainer(config, spec, executor)
             if checkpoint is not None:
