@@ -18,6 +18,8 @@ from ucb_moppo.peers import make_settings
 from ucb_moppo.peers.base import Counts, PeerConfig
 from ucb_moppo.reevaluation import evaluate_run
 from ucb_moppo.report import write_report
+from ucb_moppo.report.data import load_all, make_sections
+from ucb_moppo.report.tables import comparison_table, kept_table
 from ucb_moppo.rollout import named_actors
 from ucb_moppo.run import Run
 
@@ -130,12 +132,20 @@ def test_sampled_actions_need_a_standard_deviation(trained: tuple[Run, int]) -> 
             evaluate_run(run.path, None, 1, sampled=True)
 
 
-def test_it_is_reported_beside_ours(trained: tuple[Run, int], tmp_path: Path) -> None:
-    ours = train_tiny(tmp_path / "ours", steps=160)
-    page = write_report([trained[0].path, ours.path], tmp_path / "report").read_text()
-    table = (tmp_path / "report" / "tables" / "comparison-swimmer-v2.csv").read_text().splitlines()
-    assert [line.split(",")[0] for line in table[1:]] == ["ucb", trained[0].config["method"]]
-    assert "pre-training steps" in page
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory: Any) -> Run:
+    return train_tiny(tmp_path_factory.mktemp("ours") / "ours", steps=160)
+
+
+def test_it_is_compared_with_ours(trained: tuple[Run, int], ours: Run, tmp_path: Path) -> None:
+    """One section: the problem, horizon and reference point are the same. The differing settings are no label."""
+    (section,) = make_sections(load_all([trained[0].path, ours.path]))
+    method = trained[0].config["method"]
+    assert [row[0] for row in comparison_table(section).rows] == ["ucb", method]
+    assert [row[2] for row in kept_table(section).rows[:2]] == ["2", str(trained[0].summary["policies"])]
+    if method == "pgmorl":  # whose number of policies is another at every evaluation
+        page = write_report([trained[0].path, ours.path], tmp_path / "report").read_text()
+        assert "of which the method&#x27;s own" in page
 
 
 # --- the agents themselves ---------------------------------------------------------------------------------
