@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import Any, get_args
+from typing import Any
 
 from ucb_moppo.checkpoint import (
     Checkpoint,
@@ -22,7 +22,7 @@ from ucb_moppo.checkpoint import (
     list_checkpoints,
     write_checkpoint,
 )
-from ucb_moppo.config import Config, MethodName, default_config, from_json, override, resolve, to_json
+from ucb_moppo.config import Config, default_config, from_json, override, resolve, to_json
 from ucb_moppo.display import draw_front
 from ucb_moppo.envs import make_spec
 from ucb_moppo.envs.base import EnvSpec
@@ -33,12 +33,11 @@ from ucb_moppo.errors import (
     FormatVersionError,
     Interrupted,
     UcbMoppoWarning,
-    nearest_names,
 )
 from ucb_moppo.executor import Executor, make_executor
 from ucb_moppo.interruption import StopRequest
 from ucb_moppo.lock import locked
-from ucb_moppo.peers import PEERS
+from ucb_moppo.peers import PEERS, check_method
 from ucb_moppo.peers.base import PeerConfig
 from ucb_moppo.policy import spec_to_json
 from ucb_moppo.progress import Reporter, make_reporter
@@ -135,12 +134,6 @@ def train(
         return train_peer(peer, out, make_reporter(quiet), max_seconds)
     config = override(default_config(problem, preset), method=method, seed=seed, steps=steps, **settings)
     return train_config(config, out, make_reporter(quiet), max_seconds)
-
-
-def check_method(method: str) -> None:
-    known = (*get_args(MethodName), *PEERS)
-    if method not in known:
-        raise ConfigError(f"unknown method {method!r}; {nearest_names(method, known)}")
 
 
 def train_config(

@@ -314,7 +314,7 @@ def train_other(argv: Sequence[str], method: str) -> None:
 
 def named_method(argv: Sequence[str]) -> str:
     """What --method names; refused at once if no method is called that."""
-    from ucb_moppo.api import check_method
+    from ucb_moppo.peers import check_method
 
     words = [part for word in argv for part in (word.split("=", 1) if word.startswith("--") else [word])]
     found = [after for word, after in pairwise(words) if word == "--method"]

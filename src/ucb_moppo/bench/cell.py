@@ -17,6 +17,7 @@ from ucb_moppo.bench.result import make_result, write_result
 from ucb_moppo.bench.spec import Cell, cell_config
 from ucb_moppo.config import from_json, to_json
 from ucb_moppo.errors import DisagreementError, RunFormatError, UcbMoppoError
+from ucb_moppo.peers.base import PeerConfig
 from ucb_moppo.run import CONFIG, SUMMARY, Run, load_run
 from ucb_moppo.storage import dump_json, replace_file
 
@@ -69,7 +70,8 @@ def examine(task: Task) -> State:
     run = load_run(task.run)
     check_settings(task, run)
     try:
-        return "finished" if run.summary["finished"] else "broken"
+        summary = run.summary
+        return "finished" if summary["finished"] or summary.get("stopped") else "broken"
     except RunFormatError:
         return "broken"
 
@@ -77,7 +79,12 @@ def examine(task: Task) -> State:
 def check_settings(task: Task, run: Run) -> None:
     from ucb_moppo.api import differences
 
-    there, asked = (json.loads(json.dumps(to_json(c))) for c in (from_json(run.config), cell_config(task.cell)))
+    config = cell_config(task.cell)
+    if isinstance(config, PeerConfig):
+        there, asked = run.config, config.to_json()
+    else:
+        there, asked = to_json(from_json(run.config)), to_json(config)
+    there, asked = (json.loads(json.dumps(one)) for one in (there, asked))
     changes = "; ".join(differences(there, asked))
     if changes:
         raise DisagreementError(

@@ -8,10 +8,11 @@ from __future__ import annotations
 import dataclasses
 import importlib
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, get_args
 
 from numpy.typing import NDArray
 
+from ucb_moppo.config import MethodName
 from ucb_moppo.envs.base import EnvSpec
 from ucb_moppo.errors import ConfigError, nearest_names
 from ucb_moppo.peers.base import MakeEnvs, Peer, PeerConfig
@@ -42,6 +43,13 @@ class MakePeer(Protocol):
     """
 
     def __call__(self, spec: EnvSpec, config: PeerConfig, make_envs: MakeEnvs, weights: NDArray) -> Peer: ...
+
+
+def check_method(method: str) -> None:
+    """Refuse a method that is neither ours nor a peer."""
+    known = (*get_args(MethodName), *PEERS)
+    if method not in known:
+        raise ConfigError(f"unknown method {method!r}; {nearest_names(method, known)}")
 
 
 def find_peer(method: str) -> MakePeer:

@@ -207,13 +207,13 @@ def history_figure(data: RunData, index: int) -> go.Figure:
     policy, weights, returns = data.history[index]
     front = nondominated(returns)
     if len(data.objectives) > 3:
-        layers = [
+        layers: list[Layer] = [
             {"name": "newest front", "points": data.front, "text": None, "marker": {"color": DOMINATED}},
             {"name": "then", "points": returns[front], "text": None, "marker": {"color": FRONT}},
         ]
         return parallel_figure(data.objectives, layers, front_limits(data, None))
     text = [_describe(k, w) for k, w in zip(policy, weights, strict=True)]
-    then: dict[str, Any] = {"size": 8, "color": _colours(weights[front])}
+    then = {"size": 8, "color": _colours(weights[front])}
     layers = [
         {
             "name": "newest front",
