@@ -14,7 +14,7 @@ import tyro
 from rich.console import Console
 from rich.table import Column, Table
 
-from ucb_moppo.config import Config, PPOConfig, SearchConfig, default_config, from_json, hint
+from ucb_moppo.config import Config, PPOConfig, ProtocolName, SearchConfig, default_config, from_json, hint
 from ucb_moppo.errors import ConfigError, UcbMoppoError, UcbMoppoWarning
 
 PAPER_COUNTS = (10, 20, 30, 40, 50, 100, 150, 200, 250, 300, 350, 400, 450, 500)
@@ -196,6 +196,8 @@ class Problems:
 
     all: bool = False
     """List every MO-Gymnasium id that can be trained too."""
+    protocol: ProtocolName = "gymnasium"
+    """Which variant of the six."""
     json: bool = False
     """Print the list as JSON."""
 
@@ -382,7 +384,7 @@ def problems(argv: Sequence[str]) -> None:
     from ucb_moppo.policy import spec_to_json
 
     choice = parse(Problems, argv, "problems")
-    specs = describe_problems()
+    specs = describe_problems(choice.protocol)
     others = list_mo_gymnasium_ids() if choice.all or choice.json else []
     if choice.json:
         print(json.dumps({"problems": [spec_to_json(s) for s in specs], "mo_gymnasium": others}, indent=2))
