@@ -26,7 +26,7 @@ USAGE = """ucb-moppo: find a Pareto set of policies for problems with several ob
   ucb-moppo resume RUN        continue a run that was interrupted, exactly where it stood
   ucb-moppo show RUN          what was run and found
   ucb-moppo evaluate RUN      evaluate a run's policies again, on more weights or episodes
-  ucb-moppo report RUN...     a page with figures and tables about one run or several
+  ucb-moppo report RUN...     a page with figures and tables about runs, or about the results of a sweep
   ucb-moppo view RUN          a page in your browser where a preference picks the policy
   ucb-moppo interpolate RUN   evaluate each policy on more and more weights, without training
   ucb-moppo bench SPEC.json   run methods × problems × seeds side by side and keep results to share
@@ -115,12 +115,12 @@ class Show:
 
 @dataclass(frozen=True)
 class Report:
-    """Write one self-contained HTML page about one run or several, with its figures and tables as files."""
+    """Write one self-contained HTML page about runs and results, with its figures and tables as files."""
 
     runs: Annotated[
         tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN [RUN ...]", help_behavior_hint="")
     ] = ()
-    """Directories of the runs."""
+    """Directories of runs, result files, and directories of result files such as `ucb-moppo bench` writes."""
     out: Path = Path("report")
     """Directory of the report."""
 

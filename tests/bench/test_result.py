@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import getpass
 import json
-import platform
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sample_results import assert_names_no_machine
 from sample_runs import write_sample
 from ucb_moppo.bench import provenance
 from ucb_moppo.bench.result import make_result, read_result, write_result
@@ -56,23 +54,6 @@ def test_numbers_that_json_has_no_word_for_become_null(path: Path) -> None:
     found = read_result(path)
     assert found["curve"]["sparsity"][0] is None
     assert found["found"]["sparsity"] is None
-
-
-def texts(data: Any) -> list[str]:
-    """Every name and every text anywhere in plain data."""
-    if isinstance(data, dict):
-        return [text for key, value in data.items() for text in (key, *texts(value))]
-    if isinstance(data, list):
-        return [text for value in data for text in texts(value)]
-    return [data] if isinstance(data, str) else []
-
-
-def assert_names_no_machine(found: dict[str, Any]) -> None:
-    """No path, host or user anywhere."""
-    for text in texts(found):
-        assert not re.search(r"(^|\s)[/~\\]|[A-Z]:\\|/home|/tmp|/root", text), text
-        assert platform.node() not in text
-        assert text != getpass.getuser()
 
 
 def test_a_result_names_no_path_and_no_machine(path: Path) -> None:

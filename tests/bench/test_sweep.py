@@ -1,4 +1,4 @@
-"""Sweeps: what fails is named and the rest goes on; what is finished is skipped, what broke continues to the byte."""
+"""Sweeps: what fails is named and the rest goes on; what is finished is skipped, what broke continues."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ import pytest
 from rich.console import Console
 
 import probe_envs
+from sample_results import assert_names_no_machine
 from sample_runs import write_sample
-from test_result import assert_names_no_machine
 from tiny_runs import TINY, assert_same, train_tiny, train_until
 from trade_runs import PROBLEM, SETTINGS
 from ucb_moppo import cli

@@ -24,7 +24,15 @@ from typing import Any
 
 from ucb_moppo.errors import DamagedFileError
 from ucb_moppo.run import Run
-from ucb_moppo.storage import check_format, finite_or_none, parse_object, read_bytes, replace_file, writing
+from ucb_moppo.storage import (
+    check_format,
+    finite_or_none,
+    parse_json,
+    parse_object,
+    read_bytes,
+    replace_file,
+    writing,
+)
 
 FORMAT, KIND = 1, "ucb-moppo result"
 MAX_RESULT = 16 << 20
@@ -68,6 +76,12 @@ def write_result(path: Path, result: Mapping[str, Any]) -> None:
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, ("{\n" + ",\n".join(lines) + "\n}\n").encode())
+
+
+def is_result(path: Path) -> bool:
+    """Whether a JSON file says that it is a result file; one that is not JSON at all is damaged."""
+    data = parse_json(read_bytes(path.parent, path.name, MAX_RESULT), path)
+    return isinstance(data, dict) and data.get("kind") == KIND
 
 
 def read_result(path: Path) -> dict[str, Any]:
