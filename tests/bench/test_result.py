@@ -76,6 +76,7 @@ DAMAGE: list[tuple[Callable[[dict[str, Any]], Any], str]] = [
     (lambda d: d.update(format="1"), "it must be a number"),
     (lambda d: d.update(seed="7"), "seed is '7'; it must be a whole number"),
     (lambda d: d.update(problem=None), "problem is None; it must be text"),
+    (lambda d: d["config"].update(horizon="long"), "config is .*horizon a whole number"),
     (lambda d: d.pop("front"), "front is None"),
     (lambda d: d.update(objectives=["one"]), "objectives is .*at least two"),
     (lambda d: d.update(finished="yes"), "finished is 'yes'"),

@@ -137,6 +137,10 @@ def _is_object(value: Any) -> bool:
     return isinstance(value, dict)
 
 
+def _is_config(value: Any) -> bool:
+    return isinstance(value, dict) and (value.get("horizon") is None or _is_count(value["horizon"]))
+
+
 def _has(names: tuple[str, ...], fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, dict) and all(fits(value.get(name)) for name in names)
 
@@ -145,7 +149,7 @@ _ENTRIES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "problem": (_is_text, "text"),
     "method": (_is_text, "text"),
     "seed": (_is_count, "a whole number"),
-    "config": (_is_object, "an object of settings"),
+    "config": (_is_config, "an object of settings, the horizon a whole number"),
     "commit": (_is_text, "text"),
     "versions": (_is_object, "an object of versions"),
     "hardware": (_is_object, "an object"),

@@ -76,7 +76,8 @@ def cell_config(cell: Cell) -> Config:
         check_kinds(settings)
         config = default_config(cell.problem, settings.pop("preset"))
         config = override(config, method=cell.method, seed=cell.seed, **settings)
-        return resolve(config, make_spec(config.problem, config.horizon, config.reference_point, config.protocol))
+        spec = make_spec(config.problem, config.horizon, config.reference_point, config.protocol)
+        return resolve(config, spec)
     except ConfigError as fault:
         raise ConfigError(f"cell {cell.name}: {fault}") from fault
 

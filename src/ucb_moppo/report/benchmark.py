@@ -27,7 +27,7 @@ from ucb_moppo.report.tables import (
     mean_and_std,
     number,
     plus_minus,
-    protocol_of,
+    protocol_class,
     slug,
 )
 
@@ -80,7 +80,7 @@ def _plain_overview(sections: Sequence[Section]) -> tuple[tuple[object, ...], ..
     """A row per number: ours with the protocol they were measured under, then the paper's with theirs."""
     rows: list[tuple[object, ...]] = []
     for section, name in product(sections, COMPARED):
-        mine = protocol_of(section.first)
+        mine = protocol_class(section.first)
         for label, one in _estimates(section, name).items():
             rows.append((section.title, SHORT[name], label, "this report", mine, one.num, one.mean, one.std))
         for other in _printed(section).values():
@@ -91,7 +91,7 @@ def _plain_overview(sections: Sequence[Section]) -> tuple[tuple[object, ...], ..
 
 def _printed(section: Section) -> dict[str, Published]:
     """The paper's row beside a section, unless the section is of a protocol that the paper does not have."""
-    return {one.method: one for one in published(section.problem)} if protocol_of(section.first) else {}
+    return {one.method: one for one in published(section.problem)} if protocol_class(section.first) else {}
 
 
 def _paper_columns(sections: Sequence[Section]) -> list[str]:

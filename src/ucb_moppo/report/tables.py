@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ucb_moppo.report.data import INDICATORS, Group, Result, RunData, Section
-from ucb_moppo.report.paper import PROTOCOLS, published
+from ucb_moppo.report.paper import PROTOCOLS, published, published_class_a
 from ucb_moppo.report.statistics import CONFIDENCE, Estimate, aggregate, estimate
 
 NONE = "–"
+CLASSES = {("gymnasium", 1000): "B", ("pgmorl", 500): "A"}
+"""The literature's name for a protocol and its horizon, with reference point 0."""
 COMPARED = ("hypervolume", "expected_utility")
 """What methods are compared by; of the others a table for the eye shows the mean alone, and CSV everything."""
 
@@ -142,33 +144,30 @@ def paper_table(section: Section) -> Table | None:
         return None
     columns = ["method", "source", *(f"{name} (protocol {p})" for p in PROTOCOLS for name in ("HV", "EU"))]
     rows = []
-    ours = protocol_of(section.first)
-    if ours is not None:
+    own = protocol_class(section.first)
+    if own is not None:
         for group in section.groups:
             found = [estimate(group.values(name)) for name in ("hypervolume", "expected_utility")]
-            cells = _under(ours, *(mean_and_std(one) for one in found))
+            cells = _under(own, *(mean_and_std(one) for one in found))
             rows.append((group.label, f"this report, {found[0].num} seed{'s' * (found[0].num != 1)}", *cells))
-    for one in theirs:
+    for one in theirs + (published_class_a(section.problem) if own == "A" else []):
         hv = plus_minus(one.hypervolume, one.hypervolume_std)
         eu = plus_minus(one.expected_utility, one.expected_utility_std)
-        rows.append((one.method, "paper, 3 seeds", *_under(one.protocol, hv, eu)))
+        rows.append((one.method, one.source, *_under(one.protocol, hv, eu)))
     note = "Numbers of different protocols are not comparable. " + " ".join(
         f"Protocol {name}: {meaning}." for name, meaning in PROTOCOLS.items()
     )
-    if ours is None:
-        note += (
-            " These runs have another protocol, horizon or reference point, so their numbers have no column here."
-        )
+    if own is None:
+        note += " These runs have another horizon or reference point, so their numbers have no column here."
     title = f"The paper's numbers for {section.problem}"
     return Table(f"paper-{slug(section.title)}", title, tuple(columns), tuple(rows), note)
 
 
-def protocol_of(run: Result) -> str | None:
-    """The letter of the protocol that a run's numbers belong to, if it is one that the paper's table has."""
-    if any(run.reference_point):
-        return None
-    variant = run.config.get("protocol", "gymnasium"), run.config.get("horizon")
-    return "B" if variant == ("gymnasium", 1000) else "A" if variant == ("pgmorl", 500) else None
+def protocol_class(run: Result) -> str | None:
+    """The class a run's numbers belong to: A is PGMORL's, B that of the paper's MOPPO columns; None: neither."""
+    config = run.config
+    protocol, horizon = str(config.get("protocol", "gymnasium")), int(config.get("horizon") or 0)
+    return None if any(run.reference_point) else CLASSES.get((protocol, horizon))
 
 
 def _under(protocol: str, hv: str, eu: str) -> list[str]:
@@ -220,8 +219,9 @@ def mean_and_std(one: Estimate) -> str:
     return plus_minus(one.mean, one.std)
 
 
-def plus_minus(mean: float, std: float) -> str:
-    return number(mean) if math.isnan(std) else f"{number(mean)} ± {number(std)}"
+def plus_minus(mean: float | None, std: float | None) -> str:
+    """What is unknown, None or NaN, is left out."""
+    return number(mean) if mean is None or std is None or math.isnan(std) else f"{number(mean)} ± {number(std)}"
 
 
 def best_cells(means: Sequence[float]) -> list[int]:
