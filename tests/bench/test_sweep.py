@@ -146,10 +146,11 @@ def test_a_process_that_dies_takes_its_cell_alone(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_stops_a_sweep_and_the_same_command_continues_it(tmp_path: Path) -> None:
-    spec = write_spec(tmp_path, settings=SETTINGS | {"steps": 80_000, "stage_iterations": 20})
+    spec = write_spec(tmp_path, settings=SETTINGS | {"steps": 8000, "stage_iterations": 20})
     command = [sys.executable, "-m", "ucb_moppo", "bench", str(spec)]
     tests = str(Path(probe_envs.__file__).parent)
-    environment = os.environ | {"PYTHONPATH": tests}
+    cache = {"JAX_COMPILATION_CACHE_DIR": str(tmp_path), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+    environment = os.environ | {"PYTHONPATH": tests} | cache
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     process = subprocess.Popen(command, cwd=tmp_path, env=environment, **pipes)
     run = tmp_path / "runs" / "sweep" / "probe_envs-probe-Trade-v0" / "fixed-seed0"
@@ -163,7 +164,6 @@ def test_ctrl_c_stops_a_sweep_and_the_same_command_continues_it(tmp_path: Path) 
     assert not Run(run).summary["finished"]
     assert not (tmp_path / "results").exists()
 
-    write_spec(tmp_path, settings=SETTINGS | {"steps": 80_000, "stage_iterations": 20})
     done = subprocess.run(command, cwd=tmp_path, env=environment, **pipes, check=True)
     assert "1 cells: 1 finished, 0 failed" in done.stdout
     assert Run(run).summary["finished"]

@@ -4,7 +4,7 @@ kind, format           what the file is
 problem, method, seed  which cell it is
 config                 every setting of the run
 commit, versions, hardware  where it comes from; nothing names the machine, its owner or a path
-finished               false if the run ended before its last step
+finished, stopped      whether the run reached its last step, and what ended it if not
 steps                  environment steps: training, evaluation, pretraining
 seconds                wall time of the run
 objectives, reference_point, policies, parameters  of the problem, and what the method keeps
@@ -52,6 +52,7 @@ def make_result(run: Run, provenance: Mapping[str, Any]) -> dict[str, Any]:
         "versions": summary.get("versions", {}),
         "hardware": provenance["hardware"],
         "finished": summary["finished"],
+        "stopped": summary.get("stopped"),
         "steps": {name.removesuffix("_steps"): summary.get(name, 0) for name in COSTS[:3]},
         "seconds": summary["seconds"],
         **{name: summary[name] for name in ("objectives", "reference_point", "policies", "parameters")},
