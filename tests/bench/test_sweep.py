@@ -28,6 +28,7 @@ from ucb_moppo.bench.display import Board, Lines, make_table
 from ucb_moppo.bench.result import read_result
 from ucb_moppo.bench.spec import Cell
 from ucb_moppo.bench.sweep import Sweep, make_sweep, run_sweep
+from ucb_moppo.lock import locked
 from ucb_moppo.run import Run
 
 Capture = pytest.CaptureFixture[str]
@@ -110,10 +111,26 @@ def test_a_finished_run_with_other_settings_is_not_taken_for_the_cell(tmp_path: 
     shown = capsys.readouterr().out
     assert "holds a run with other settings: ppo gamma: 0.99 is now 0.5" in shown
     assert "--runs" in shown
-    # What does not change the numbers may differ.
+    # What does not change the numbers may differ. The result stays: it knows what the note beside the run knew.
+    (task,) = sweep_of(tmp_path).tasks
+    commit = read_result(task.result)["commit"]
+    task.provenance.unlink()
     assert run_sweep(sweep_of(tmp_path, settings=SETTINGS | {"threads": 1}), Lines(io.StringIO())) == {
         "probe_envs-probe-Trade-v0/fixed-seed0": Outcome(True, skipped=True)
     }
+    assert read_result(task.result)["commit"] == commit != "unknown"
+
+
+def test_a_cell_that_another_process_writes_is_left_alone(tmp_path: Path) -> None:
+    """Also where it could not be continued, and would be moved aside."""
+    sweep = sweep_of(tmp_path, methods=["fixed", "random"])
+    for task in sweep.tasks:
+        task.run.mkdir(parents=True)
+    with locked(sweep.tasks[0].run), locked(sweep.tasks[1].run):
+        outcomes = run_sweep(sweep, Lines(io.StringIO()))
+    assert [outcome.succeeded for outcome in outcomes.values()] == [False, False]
+    assert all("is being written by process" in outcome.reason for outcome in outcomes.values())
+    assert sorted(path.name for path in sweep.tasks[0].run.parent.iterdir()) == ["fixed-seed0", "random-seed0"]
 
 
 def test_a_dry_run_says_what_would_be_done_and_does_nothing(tmp_path: Path, capsys: Capture) -> None:

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ucb_moppo.bench.provenance import code_version, hardware
-from ucb_moppo.bench.result import make_result, write_result
+from ucb_moppo.bench.result import make_result, read_result, write_result
 from ucb_moppo.bench.spec import Cell, cell_config
 from ucb_moppo.config import from_json, to_json
 from ucb_moppo.errors import DisagreementError, RunFormatError, UcbMoppoError
+from ucb_moppo.lock import locked
 from ucb_moppo.run import CONFIG, SUMMARY, Run, load_run
-from ucb_moppo.storage import dump_json, replace_file
+from ucb_moppo.storage import dump_json, finite_or_none, replace_file
 
 State = Literal["new", "finished", "broken"]
 RESUMABLE = ("ucb", "mean", "random", "fixed")
@@ -104,6 +105,9 @@ def run_task(task: Task) -> Outcome:
 def train_cell(task: Task, state: State) -> None:
     from ucb_moppo.api import resume, train
 
+    if task.run.exists():
+        with locked(task.run):  # refused if another process is at it
+            pass
     record_provenance(task, state)
     cell = task.cell
     if state == "broken" and cell.method in RESUMABLE:
@@ -144,8 +148,13 @@ def read_provenance(task: Task) -> dict[str, Any]:
 
 
 def share(task: Task) -> None:
-    """Write the result file of a finished run."""
-    write_result(task.result, make_result(load_run(task.run), read_provenance(task)))
+    """Write the result file of a finished run, unless it is there: its commit may be known nowhere else."""
+    result = json.loads(json.dumps(finite_or_none(make_result(load_run(task.run), read_provenance(task)))))
+    with suppress(RunFormatError):
+        there = read_result(task.result)
+        if all(there.get(name) == result[name] for name in result if name not in ("commit", "hardware")):
+            return
+    write_result(task.result, result)
 
 
 def note(task: Task, text: str) -> None:
