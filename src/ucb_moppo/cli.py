@@ -176,8 +176,10 @@ class Bench:
     """Directory of the runs."""
     cores: int = 0
     """Cores to use, shared out among the cells that run side by side (0: all)."""
-    executor: Literal["processes", "local"] = "processes"
-    """processes: cells side by side; local: one after the other in this process."""
+    executor: Literal["processes", "local", "ray"] = "processes"
+    """processes: cells side by side on this machine; ray: on a cluster; local: one after the other, right here."""
+    ray_address: Annotated[str | None, hint("a Ray of its own on this machine")] = None
+    """Address of a running Ray cluster, for --executor ray; all nodes must see the same files."""
     dry_run: bool = False
     """Check the sweep, say what would be done and do nothing."""
 

@@ -45,13 +45,20 @@ def test_a_methods_settings_stand_above_a_problems_and_both_above_the_common_one
     config = cell_config(cell)
     expected = override(
         default_config("Swimmer-v2", "paper"),
-        **{"method": "ucb", "seed": 1, "gamma": 0.7, "clip": 0.4, "epochs": 2, "steps": 200_000},
+        **{"method": "ucb", "seed": 1, "gamma": 0.7, "clip": 0.4, "epochs": 2, "steps": 200_000, "shards": 1},
     )
     assert config == resolve(expected, make_spec("Swimmer-v2"))
     other = cells["Hopper-v2/fixed-seed3"]
     assert other.max_seconds == 90.5
     found = cell_config(other)
     assert (found.ppo.gamma, found.ppo.clip, found.steps, found.ppo.epochs) == (0.5, 0.3, 100_000, 2)
+
+
+def test_a_cell_has_one_shard_unless_told_otherwise() -> None:
+    """Left open it would be one per core: another number where the sweep is checked than where a cell runs."""
+    assert {cell_config(cell).shards for cell in parse_spec(SPEC | {"steps": 2_500_000}).cells()} == {1}
+    spec = parse_spec(SPEC | {"per_method": {"ucb": {"shards": 3}}})
+    assert [cell_config(cell).shards for cell in spec.cells()[:2]] == [1, 3]
 
 
 def test_names_of_problems_become_names_of_directories() -> None:

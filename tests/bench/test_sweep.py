@@ -155,7 +155,7 @@ def test_a_process_that_dies_takes_its_cell_alone(tmp_path: Path) -> None:
     outcomes = run_sweep(sweep, Lines(io.StringIO()))
     died, lived = (outcomes[task.cell.name] for task in sweep.tasks)
     assert not died.succeeded
-    assert f"ended by signal {int(signal.SIGKILL)}" in died.reason
+    assert f"ended with signal {int(signal.SIGKILL)}" in died.reason
     assert lived.succeeded
     found = read_result(sweep.tasks[1].result)
     assert found["hardware"]["cores_used"] == len(os.sched_getaffinity(0)) // sweep.slots

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any, Literal
 from ucb_moppo.bench.provenance import code_version, hardware
 from ucb_moppo.bench.result import make_result, read_result, write_result
 from ucb_moppo.bench.spec import Cell, cell_config
-from ucb_moppo.config import from_json, to_json
+from ucb_moppo.config import to_json
 from ucb_moppo.errors import DisagreementError, RunFormatError, UcbMoppoError
 from ucb_moppo.lock import locked
 from ucb_moppo.run import CONFIG, SUMMARY, Run, load_run
@@ -76,15 +76,25 @@ def examine(task: Task) -> State:
 
 
 def check_settings(task: Task, run: Run) -> None:
+    """Refuse a run with other settings than the cell's; those that a run of an older version lacks do not count."""
     from ucb_moppo.api import differences
 
-    there, asked = (json.loads(json.dumps(to_json(c))) for c in (from_json(run.config), cell_config(task.cell)))
-    changes = "; ".join(differences(there, asked))
+    asked = json.loads(json.dumps(to_json(cell_config(task.cell))))
+    changes = "; ".join(differences(run.config, _known_to(run.config, asked)))
     if changes:
         raise DisagreementError(
             f"{task.run} holds a run with other settings: {changes}. Put the sweep's settings back, move that "
             f"run away, or name other places with --runs and --out"
         )
+
+
+def _known_to(config: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings asked for that a stored config has."""
+    return {
+        name: _known_to(config[name], value) if isinstance(value, dict) else value
+        for name, value in asked.items()
+        if name in config
+    }
 
 
 def run_task(task: Task) -> Outcome:
