@@ -114,7 +114,13 @@ def test_every_setting_has_an_option() -> None:
     special = {"method": "mean", "preset": "paper", "selection": "top_n", "candidate_values": "simulate"}
     special |= {"reference_point": "1 2", "samples": "5000", "active": "5", "seed": "3", "threads": "1"}
     special |= {"ensemble": "3", "policies": "7", "candidates": "70", "horizon": "9", "gae_lambda": "0.5"}
-    special |= {"stage_iterations": "4", "warmup": "8", "resample_iterations": "2", "log_std": "-2.5"}
+    special |= {
+        "stage_iterations": "4",
+        "protocol": "pgmorl",
+        "warmup": "8",
+        "resample_iterations": "2",
+        "log_std": "-2.5",
+    }
     base = default_config("Hopper-v2")
     for holder, config in ((Config, base), (PPOConfig, base.ppo), (SearchConfig, base.search)):
         for field in dataclasses.fields(holder):

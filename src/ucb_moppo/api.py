@@ -117,7 +117,7 @@ def train(
 
 def train_config(config: Config, out: str | Path | None, reporter: Reporter) -> Run:
     """Train what ``config`` says into the directory ``out``; everything wrong with it is found first."""
-    spec = make_spec(config.problem, config.horizon, config.reference_point)
+    spec = make_spec(config.problem, config.horizon, config.reference_point, config.protocol)
     config = resolve(config, spec)
     path = Path(out) if out is not None else fresh_directory(config.problem, config.method, config.seed)
     check_directory(path)
@@ -141,7 +141,7 @@ def resume_run(path: Path, reporter: Reporter, force: bool = False) -> Run:
         clean_debris(path)
         check_continuable(path)
         config = from_json(parse_object(read_bytes(path, CONFIG, LIMITS[CONFIG]), path / CONFIG))
-        spec = make_spec(config.problem, config.horizon, config.reference_point)
+        spec = make_spec(config.problem, config.horizon, config.reference_point, config.protocol)
         config = resolve(config, spec)
         checkpoint = find_checkpoint(path)
         if checkpoint is not None:

@@ -21,6 +21,7 @@ from ucb_moppo.weights import MAX_LATTICE_POINTS, default_num_candidates, defaul
 MethodName = Literal["ucb", "mean", "random", "fixed"]
 PresetName = Literal["tuned", "paper", "quick"]
 SelectionName = Literal["sequential", "top_n"]
+ProtocolName = Literal["gymnasium", "pgmorl"]
 ValueSource = Literal["probes", "simulate"]
 
 
@@ -158,6 +159,8 @@ class Config:
     """Seed of everything random; the same seed gives the same bits."""
     steps: int = 5_000_000
     """Training steps over all policies."""
+    protocol: ProtocolName = "gymnasium"
+    """How the six problems are set up: Gymnasium's models and 1,000 steps, or PGMORL's changes to them and 500."""
     horizon: Annotated[int | None, hint("the problem's own")] = None
     """Episode length in training and evaluation."""
     reference_point: Annotated[tuple[float, ...] | None, hint("the problem's own")] = None
@@ -176,7 +179,7 @@ class Config:
     search: Annotated[SearchConfig, tyro.conf.arg(name="")] = field(default_factory=SearchConfig)
 
     def __post_init__(self) -> None:
-        for name, kind in (("method", MethodName), ("preset", PresetName)):
+        for name, kind in (("method", MethodName), ("preset", PresetName), ("protocol", ProtocolName)):
             value, known = getattr(self, name), get_args(kind)
             _require(value in known, f"unknown {name} {value!r}; {nearest_names(value, known)}")
         for name in ("steps", "episodes", "checkpoint_stages"):
@@ -216,10 +219,11 @@ class Config:
 
 SECTIONS = {"ppo": PPOConfig, "search": SearchConfig}
 
-QUICK = {"steps": 1_000_000, "policies": 5}
+QUICK = {"steps": 1_000_000, "policies": 5, "probes": 8}
 TUNED: dict[str, dict[str, Any]] = {
     "Swimmer-v2": {"gamma": 0.999},
     "Ant-v2": {"log_std": -1.0, "policies": 5, "probes": 20},
+    "Hopper-v3": {"steps": 18_000_000},
 }
 """Where the default departs from the paper, per problem, because a measurement says so."""
 

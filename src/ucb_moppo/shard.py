@@ -105,6 +105,7 @@ class Shard:
             num_threads=config.threads,
             horizon=config.horizon,
             reference_point=config.reference_point,
+            protocol=config.protocol,
         )
         self._collector = self._make_collector()
         self._evaluation_env: BatchEnv | None = None

@@ -64,6 +64,24 @@ def test_runs_of_another_horizon_get_no_paper_column(tmp_path):
     assert "another horizon" in table.note
 
 
+def test_runs_under_pgmorls_protocol_stand_beside_class_a_alone(tmp_path):
+    settings = {"problem": "Walker2d-v2", "protocol": "pgmorl", "horizon": 500, "found": {"hypervolume": 5e6}}
+    both = [write_sample(tmp_path / "a", **settings), write_sample(tmp_path / "b", problem="Walker2d-v2")]
+    sections = make_sections(load_all(both))
+    assert len(sections) == 2  # never in one table with the other protocol
+    table = tables.paper_table(sections[0])
+    assert table is not None
+    at = list(table.columns).index("HV (protocol A)")
+    rows = {(row[0], row[1].split(" ")[0]): row for row in table.rows}
+    assert rows["ucb", "this"][at].startswith("5.000e6")
+    assert rows["Hyper-MORL", "Hyper-MORL"][at] == "5.370e6 ± 350,000"
+    assert rows["PGMORL", "run"][at] == "4.500e6"
+    assert rows["COLA", "COLA"][at + 1] == tables.NONE
+    other = tables.paper_table(sections[1])
+    assert other is not None
+    assert "Hyper-MORL" not in {row[0] for row in other.rows}
+
+
 def test_paper_has_six_problems_and_eight_methods():
     for problem in ("Swimmer-v2", "HalfCheetah-v2", "Walker2d-v2", "Ant-v2", "Hopper-v2", "Hopper-v3"):
         assert [one.method for one in published(problem)] == list(METHOD_PROTOCOLS)

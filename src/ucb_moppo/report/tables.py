@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ucb_moppo.report.data import INDICATORS, Group, RunData, Section
-from ucb_moppo.report.paper import PROTOCOLS, published
+from ucb_moppo.report.paper import PROTOCOLS, published, published_class_a
 from ucb_moppo.report.statistics import CONFIDENCE, Estimate, aggregate, estimate
 
 NONE = "–"
-PAPER_HORIZON = 1000
+CLASSES = {("gymnasium", 1000): "B", ("pgmorl", 500): "A"}
+"""The literature's name for a protocol and its horizon, with reference point 0."""
 COMPARED = ("hypervolume", "expected_utility")
 """What methods are compared by; of the others a table for the eye shows the mean alone, and CSV everything."""
 
@@ -134,27 +135,36 @@ def paper_table(section: Section) -> Table | None:
         return None
     columns = ["method", "source", *(f"{name} (protocol {p})" for p in PROTOCOLS for name in ("HV", "EU"))]
     rows = []
-    if is_paper_protocol(section.first):
+    own = protocol_class(section.first)
+    if own is not None:
         for group in section.groups:
             found = [estimate(group.values(name)) for name in ("hypervolume", "expected_utility")]
-            cells = _under("B", *(mean_and_std(one) for one in found))
+            cells = _under(own, *(mean_and_std(one) for one in found))
             rows.append((group.label, f"this report, {found[0].num} seed{'s' * (found[0].num != 1)}", *cells))
-    for one in theirs:
-        hv = f"{number(one.hypervolume)} ± {number(one.hypervolume_std)}"
-        eu = f"{number(one.expected_utility)} ± {number(one.expected_utility_std)}"
-        rows.append((one.method, "paper, 3 seeds", *_under(one.protocol, hv, eu)))
+    for one in theirs + (published_class_a(section.problem) if own == "A" else []):
+        hv = _printed(one.hypervolume, one.hypervolume_std)
+        eu = _printed(one.expected_utility, one.expected_utility_std)
+        rows.append((one.method, one.source, *_under(one.protocol, hv, eu)))
     note = "Numbers of different protocols are not comparable. " + " ".join(
         f"Protocol {name}: {meaning}." for name, meaning in PROTOCOLS.items()
     )
-    if not is_paper_protocol(section.first):
+    if own is None:
         note += " These runs have another horizon or reference point, so their numbers have no column here."
     title = f"The paper's numbers for {section.problem}"
     return Table(f"paper-{slug(section.title)}", title, tuple(columns), tuple(rows), note)
 
 
-def is_paper_protocol(run: RunData) -> bool:
-    """Whether a run's numbers are class B, as the paper's MOPPO columns are."""
-    return run.run.config.get("horizon") == PAPER_HORIZON and not any(run.reference_point)
+def _printed(value: float | None, std: float | None) -> str:
+    if value is None:
+        return NONE
+    return number(value) if std is None else f"{number(value)} ± {number(std)}"
+
+
+def protocol_class(run: RunData) -> str | None:
+    """The class a run's numbers belong to: A is PGMORL's, B that of the paper's MOPPO columns; None: neither."""
+    config = run.run.config
+    protocol, horizon = str(config.get("protocol", "gymnasium")), int(config.get("horizon") or 0)
+    return None if any(run.reference_point) else CLASSES.get((protocol, horizon))
 
 
 def _under(protocol: str, hv: str, eu: str) -> list[str]:

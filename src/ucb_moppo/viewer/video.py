@@ -118,11 +118,12 @@ def make_drawable(run: Run) -> Any:
     """One environment of the run's problem that draws itself."""
     from ucb_moppo.envs import PROBLEMS
     from ucb_moppo.envs.adapter import GymBatch
+    from ucb_moppo.envs.registration import gymnasium_id
 
     problem, config = run.config["problem"], run.config
     options: dict[str, Any] = {"render_mode": "rgb_array"}
     if problem in PROBLEMS:
-        problem = f"ucb_moppo.envs.registration:ucb_moppo/{problem}"
+        problem = gymnasium_id(problem, config.get("protocol", "gymnasium"))
         options |= {"width": WIDTH, "height": HEIGHT, "default_camera_config": _CAMERA}
     try:
         batch = GymBatch(problem, 1, config["horizon"], config["reference_point"], **options)
