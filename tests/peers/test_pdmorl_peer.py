@@ -129,7 +129,7 @@ def test_the_deployed_actor_is_the_trained_one(short_run):
 
 def test_a_truncated_episode_has_a_future_and_a_terminated_one_has_none():
     for problem, ends in ((TRADE, 0.0), ("probe_envs:probe/Echo-v0", 1.0)):  # cut at 5 steps; ended at 5 steps
-        trained = peer(problem, steps=100)
+        trained = peer(problem, steps=100, **TINY | {"batch": 100})  # too large to learn from
         for _ in range(10):
             trained.training.advance(STRAIGHT)
         stored = trained.training.buffers[0].sample(np.random.default_rng(0), (500,)).terminated

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from ucb_moppo.envs.base import BatchEnv, EnvSpec
 from ucb_moppo.errors import ConfigError, DivergenceError
@@ -56,44 +58,46 @@ class PDMORL:
 
     def train(self, on_steps: Callable[[Counts], None]) -> None:
         """Pre-training, then training; ``on_steps`` after every round."""
-        self.pretrain(on_steps)
-        self.train_policy(on_steps)
+        # Acting multiplies matrices of a few rows, where threads of BLAS only wait for each other.
+        with threadpool_limits(limits=1, user_api="blas"):
+            self.pretrain(on_steps)
+            self.train_policy(on_steps)
 
     def pretrain(self, on_steps: Callable[[Counts], None]) -> None:
         """A policy per key preference; what the best of each has earned is its key solution."""
-        settings = self.settings
-        phase = self._make_phase(PRETRAINING, len(self.keys), len(self.keys), pretraining_rule(settings))
-        judge = self.make_envs(len(self.keys) * settings.key_pretraining_episodes, self.threads)
+        interval, episodes = self.settings.key_interval, self.settings.key_pretraining_episodes
+        phase = self._make_phase(PRETRAINING, len(self.keys), len(self.keys), pretraining_rule(self.settings))
         untold = fit_interpolation(self.keys, self.keys)  # its angle has no weight here
-        evaluated = 0
-        while phase.num_rounds < self.pretraining_pace.rounds:
-            phase.advance(untold)
-            self.counts = self.counts._replace(pretraining=phase.steps)
-            if phase.finished_episodes >= evaluated + settings.key_interval:
-                evaluated += settings.key_interval
-                self._judge_keys(phase, judge, settings.key_pretraining_episodes)
-            on_steps(self.counts)
-        self._judge_keys(phase, judge, settings.key_pretraining_episodes)
-        judge.close()
-        phase.env.close()
+        with closing(phase.env), closing(self._make_judge(episodes)) as judge:
+            evaluated = 0
+            while phase.num_rounds < self.pretraining_pace.rounds:
+                phase.advance(untold)
+                self.counts = self.counts._replace(pretraining=phase.steps)
+                if phase.finished_episodes >= evaluated + interval:
+                    evaluated += interval
+                    self._judge_keys(phase, judge, episodes)
+                on_steps(self.counts)
+            self._judge_keys(phase, judge, episodes)
 
     def train_policy(self, on_steps: Callable[[Counts], None]) -> None:
         """One policy for every preference, guided by the key solutions; better ones replace them as they appear."""
         assert self.solutions is not None, "pretrain() finds the key solutions first"
         phase, episodes = self.training, self.settings.key_episodes
-        judge = self.make_envs(len(self.keys) * episodes, self.threads)
         interpolation = fit_interpolation(self.keys, self.solutions)
-        evaluated = 0
-        while phase.num_rounds < self.training_pace.rounds:
-            phase.advance(interpolation)
-            self.counts = self.counts._replace(training=phase.steps)
-            if phase.finished_episodes > evaluated:
-                evaluated = phase.finished_episodes
-                self._judge_keys(phase, judge, episodes)
-                interpolation = fit_interpolation(self.keys, self.solutions)
-            on_steps(self.counts)
-        judge.close()
-        phase.env.close()
+        with closing(phase.env), closing(self._make_judge(episodes)) as judge:
+            evaluated = 0
+            while phase.num_rounds < self.training_pace.rounds:
+                phase.advance(interpolation)
+                self.counts = self.counts._replace(training=phase.steps)
+                if phase.finished_episodes > evaluated:
+                    evaluated = phase.finished_episodes
+                    self._judge_keys(phase, judge, episodes)
+                    interpolation = fit_interpolation(self.keys, self.solutions)
+                on_steps(self.counts)
+
+    def _make_judge(self, episodes: int) -> BatchEnv:
+        """Environments to evaluate all key preferences in at once."""
+        return self.make_envs(len(self.keys) * episodes, self.threads)
 
     def _judge_keys(self, phase: Phase, env: BatchEnv, episodes: int) -> None:
         """Evaluate the key preferences and keep what is better than before."""

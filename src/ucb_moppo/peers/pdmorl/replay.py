@@ -60,5 +60,5 @@ class ReplayBuffer:
         row, preference = np.divmod(
             rng.integers(len(self) * self.num_preferences, size=shape), self.num_preferences
         )
-        *own, weight = self._ring
-        return Batch(*(array[row] for array in own), weight[row, preference])
+        found = Batch(*(ring[row] for ring in self._ring))
+        return found._replace(weight=self._ring.weight[row, preference])
