@@ -229,7 +229,8 @@ def test_config_says_everything_that_was_decided(run: ucb_moppo.Run) -> None:
     assert config["reference_point"] == [-15.0, -15.0]
     assert (config["search"]["stage_iterations"], config["search"]["warmup"]) == (1, 1)
     undecided = [name for part in (config, config["ppo"], config["search"]) for name in part if part[name] is None]
-    assert undecided == ["pivots"]  # spread evenly, which the manifest of the decomposition is
+    # No cluster; pivots spread evenly, which the manifest of the decomposition is.
+    assert undecided == ["ray_address", "pivots"]
 
 
 def test_metrics_have_a_line_per_stage(run: ucb_moppo.Run) -> None:

@@ -121,6 +121,7 @@ def test_every_setting_has_an_option() -> None:
         "resample_iterations": "2",
         "log_std": "-2.5",
     }
+    special |= {"executor": "local", "shards": "2", "ray_address": "10.0.0.1:6379"}
     base = default_config("Hopper-v2")
     for holder, config in ((Config, base), (PPOConfig, base.ppo), (SearchConfig, base.search)):
         for field in dataclasses.fields(holder):
@@ -132,7 +133,8 @@ def test_every_setting_has_an_option() -> None:
             else:
                 text = special.get(field.name) or str(before / 2 if isinstance(before, float) else before + 1)
                 text = "0.125" if text == "0.0" else text
-                kind = str if isinstance(before, str) else float if set(".e") & set(text) else int
+                number = float if set(".e") & set(text) else int
+                kind = str if isinstance(before, str) or field.name == "ray_address" else number
                 after = (1.0, 2.0) if field.name == "reference_point" else kind(text)
                 options = [f"--{flag}", *text.split()]
             expected = override(base, **{field.name: after})

@@ -14,7 +14,16 @@ import tyro
 from rich.console import Console
 from rich.table import Column, Table
 
-from ucb_moppo.config import Config, PPOConfig, ProtocolName, SearchConfig, default_config, from_json, hint
+from ucb_moppo.config import (
+    Config,
+    ExecutorName,
+    PPOConfig,
+    ProtocolName,
+    SearchConfig,
+    default_config,
+    from_json,
+    hint,
+)
 from ucb_moppo.errors import ConfigError, UcbMoppoError, UcbMoppoWarning
 
 PAPER_COUNTS = (10, 20, 30, 40, 50, 100, 150, 200, 250, 300, 350, 400, 450, 500)
@@ -73,6 +82,10 @@ class Resume:
     """Directory of the run."""
     force: bool = False
     """Continue even if config, problem or library versions have changed since it was saved."""
+    executor: Annotated[ExecutorName | None, hint("the run's")] = None
+    """Where shards of policies run from now on; the result is the same."""
+    ray_address: Annotated[str | None, hint("the run's")] = None
+    """Address of a running Ray cluster, for --executor ray."""
     quiet: bool = False
     """Print nothing while training."""
     json: bool = False
@@ -229,7 +242,7 @@ def resume(argv: Sequence[str]) -> None:
 
     choice = parse(Resume, argv, "resume")
     reporter = add_trackers(make_reporter(choice.quiet), choice.tensorboard, choice.wandb)
-    print_end(resume_run(choice.run, reporter, choice.force), choice)
+    print_end(resume_run(choice.run, reporter, choice.force, choice.executor, choice.ray_address), choice)
 
 
 def print_end(run: Run, choice: Train | Resume) -> None:

@@ -6,12 +6,17 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+LIMIT = "UCB_MOPPO_CORES"
+"""Environment variable with the number of cores to use, where it is not known which of them are free."""
+
 
 def available_cores() -> list[int]:
     """Cores this process may use, which a container or a job scheduler may have restricted."""
     if hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
+        cores = sorted(os.sched_getaffinity(0))
+    else:
+        cores = list(range(os.cpu_count() or 1))
+    return cores[: int(os.environ.get(LIMIT) or len(cores))]
 
 
 def share_cores(cores: Sequence[int], index: int, num_shards: int) -> list[int]:
@@ -29,8 +34,11 @@ def thread_settings(num_threads: int) -> dict[str, str]:
 
 @contextmanager
 def pinned(cores: Sequence[int]) -> Iterator[None]:
-    """Pin this thread for a moment: what it starts meanwhile inherits the cores before it loads any library."""
-    if not hasattr(os, "sched_setaffinity"):
+    """Pin this thread for a moment: what it starts meanwhile inherits the cores before it loads any library.
+
+    Not where cores are only counted: others may have been given the same ones.
+    """
+    if not hasattr(os, "sched_setaffinity") or LIMIT in os.environ:
         yield
         return
     before = os.sched_getaffinity(0)

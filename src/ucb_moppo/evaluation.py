@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -36,25 +37,28 @@ def evaluate(
     *,
     positions: NDArray | None = None,
     sampled: bool = False,
+    policy_ids: Sequence[int] | None = None,
 ) -> Evaluation:
     """Returns of K policies under weights [K, W, m], averaged over ``episodes`` each.
 
     ``env`` holds K·E environments for any E; episodes run in as many waves as that takes. The initial state
     depends on the position of the weight [K, W] (its column by default) and on the episode alone, so stages,
     methods and runs meet the same; so does the noise of ``sampled`` actions. Otherwise actions are deterministic.
+    ``policy_ids`` are what faults call the policies (0 to K−1 by default).
     """
     num_policies, num_weights, num_objectives = weights.shape
     if positions is None:
         positions = np.broadcast_to(np.arange(num_weights), (num_policies, num_weights))
     width = env.num_envs // num_policies
     jobs = [(w, e) for w in range(num_weights) for e in range(episodes)]
+    ids = range(num_policies) if policy_ids is None else policy_ids
     totals = np.zeros((num_policies, num_weights, num_objectives))
     steps = 0
     for start in range(0, len(jobs), width):
         wave = jobs[start : start + width]
         columns = np.array([w for w, _ in wave])
         starts = [(int(positions[k, w]), e) for k in range(num_policies) for w, e in wave]
-        returns, taken = run_episodes(act, weights[:, columns], env, starts, sampled)
+        returns, taken = run_episodes(act, weights[:, columns], env, starts, sampled, ids)
         for column, found in zip(columns, returns.swapaxes(0, 1), strict=True):
             totals[:, column] += found
         steps += taken
@@ -62,7 +66,12 @@ def evaluate(
 
 
 def run_episodes(
-    act: Act, weights: NDArray, env: BatchEnv, starts: list[tuple[int, int]], sampled: bool
+    act: Act,
+    weights: NDArray,
+    env: BatchEnv,
+    starts: list[tuple[int, int]],
+    sampled: bool,
+    policy_ids: Sequence[int],
 ) -> tuple[NDArray, int]:
     """One episode per policy and column: weights [K, E, m] -> undiscounted returns [K, E, m], steps taken.
 
@@ -82,7 +91,7 @@ def run_episodes(
         action = greedy_action(output, env.spec.action.discrete)
         flat = action.reshape(num_policies * width, *action.shape[2:])[alive]
         finite = np.isfinite(output).all(-1).ravel()[alive]
-        step = _step_named(env, np.where(np.isfinite(flat), flat, 0), alive, weights)
+        step = _step_named(env, np.where(np.isfinite(flat), flat, 0), alive, weights, policy_ids)
         returns[alive] += np.where(finite[:, None], step.reward, np.nan)
         observation[alive] = step.observation
         steps, time = steps + alive.size, time + 1
@@ -110,7 +119,7 @@ class ActionNoise:
         return self._drawn[self._rows, time]
 
 
-def _step_named(env: BatchEnv, action: NDArray, ids: NDArray, weights: NDArray) -> Step:
+def _step_named(env: BatchEnv, action: NDArray, ids: NDArray, weights: NDArray, policy_ids: Sequence[int]) -> Step:
     """Step some environments; a fault says which of the policies and weights [K, E, m] it met."""
     try:
         return env.step(action, ids)
@@ -118,4 +127,5 @@ def _step_named(env: BatchEnv, action: NDArray, ids: NDArray, weights: NDArray) 
         if fault.environment is None:
             raise
         k, column = divmod(fault.environment, weights.shape[1])
-        raise EnvironmentFault(f"policy {k} under weight {weights[k, column].tolist()}: {fault}") from fault
+        where = f"policy {policy_ids[k]} under weight {weights[k, column].tolist()}"
+        raise EnvironmentFault(f"{where}: {fault}") from fault

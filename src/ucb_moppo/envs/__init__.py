@@ -25,6 +25,7 @@ __all__ = [
     "Step",
     "describe_problems",
     "find_problem",
+    "found_by_import",
     "list_mo_gymnasium_ids",
     "make_batch",
     "make_spec",
@@ -94,6 +95,14 @@ def list_mo_gymnasium_ids() -> list[str]:
     return sorted(
         env_id for env_id, spec in gymnasium.registry.items() if str(spec.entry_point).startswith("mo_gymnasium.")
     )
+
+
+def found_by_import(problem: str) -> bool:
+    """Whether another process finds the problem too: not one that only this program's main module registers."""
+    module, _, name = problem.rpartition(":")
+    if module:
+        return module != "__main__"
+    return find_problem(name) is not None or name in list_mo_gymnasium_ids()
 
 
 def find_problem(problem: str, protocol: str = "gymnasium") -> MujocoProblem | None:

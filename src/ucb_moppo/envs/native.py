@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from mujoco.batch import Batch, SimulationError
 from numpy.typing import NDArray
 
+from ucb_moppo.cores import available_cores
 from ucb_moppo.envs.base import Step, check_count, check_reference_point
 from ucb_moppo.envs.problems import (
     Motion,
@@ -48,7 +48,7 @@ class NativeBatch:
         self.problem = problem
         self.spec = describe_problem(problem, model, horizon, point)
         self.num_envs = num_envs
-        self._batch = Batch(model, num_envs, num_threads or count_cpus())
+        self._batch = Batch(model, num_envs, num_threads or len(available_cores()))
         self._qpos, self._qvel = self._batch.bind("qpos"), self._batch.bind("qvel")
         self._ctrl = self._batch.bind("ctrl")
         self._duration = float(model.opt.timestep * problem.frame_skip)
@@ -146,8 +146,3 @@ class NativeBatch:
                 f"{self._batch.error(env)}",
                 env,
             ) from fault
-
-
-def count_cpus() -> int:
-    """CPUs this process may use, which a container or a job scheduler may have restricted."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
