@@ -6,20 +6,21 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from ucb_moppo.bench.provenance import code_version, hardware
-from ucb_moppo.bench.result import make_result, write_result
+from ucb_moppo.bench.result import make_result, read_result, write_result
 from ucb_moppo.bench.spec import Cell, cell_config
-from ucb_moppo.config import from_json, to_json
+from ucb_moppo.config import to_json
 from ucb_moppo.errors import DisagreementError, RunFormatError, UcbMoppoError
+from ucb_moppo.lock import locked
 from ucb_moppo.peers.base import PeerConfig
 from ucb_moppo.run import CONFIG, SUMMARY, Run, load_run
-from ucb_moppo.storage import dump_json, replace_file
+from ucb_moppo.storage import dump_json, finite_or_none, replace_file
 
 State = Literal["new", "finished", "broken"]
 RESUMABLE = ("ucb", "mean", "random", "fixed")
@@ -77,20 +78,27 @@ def examine(task: Task) -> State:
 
 
 def check_settings(task: Task, run: Run) -> None:
+    """Refuse a run with other settings than the cell's; those that a run of an older version lacks do not count."""
     from ucb_moppo.api import differences
 
     config = cell_config(task.cell)
-    if isinstance(config, PeerConfig):
-        there, asked = run.config, config.to_json()
-    else:
-        there, asked = to_json(from_json(run.config)), to_json(config)
-    there, asked = (json.loads(json.dumps(one)) for one in (there, asked))
-    changes = "; ".join(differences(there, asked))
+    plain = config.to_json() if isinstance(config, PeerConfig) else to_json(config)
+    asked = json.loads(json.dumps(plain))
+    changes = "; ".join(differences(run.config, _known_to(run.config, asked)))
     if changes:
         raise DisagreementError(
             f"{task.run} holds a run with other settings: {changes}. Put the sweep's settings back, move that "
             f"run away, or name other places with --runs and --out"
         )
+
+
+def _known_to(config: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings asked for that a stored config has."""
+    return {
+        name: _known_to(config[name], value) if isinstance(value, dict) else value
+        for name, value in asked.items()
+        if name in config
+    }
 
 
 def run_task(task: Task) -> Outcome:
@@ -111,6 +119,9 @@ def run_task(task: Task) -> Outcome:
 def train_cell(task: Task, state: State) -> None:
     from ucb_moppo.api import resume, train
 
+    if task.run.exists():
+        with locked(task.run):  # refused if another process is at it
+            pass
     record_provenance(task, state)
     cell = task.cell
     if state == "broken" and cell.method in RESUMABLE:
@@ -151,8 +162,13 @@ def read_provenance(task: Task) -> dict[str, Any]:
 
 
 def share(task: Task) -> None:
-    """Write the result file of a finished run."""
-    write_result(task.result, make_result(load_run(task.run), read_provenance(task)))
+    """Write the result file of a finished run, unless it is there: its commit may be known nowhere else."""
+    result = json.loads(json.dumps(finite_or_none(make_result(load_run(task.run), read_provenance(task)))))
+    with suppress(RunFormatError):
+        there = read_result(task.result)
+        if all(there.get(name) == result[name] for name in result if name not in ("commit", "hardware")):
+            return
+    write_result(task.result, result)
 
 
 def note(task: Task, text: str) -> None:
