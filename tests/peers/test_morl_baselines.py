@@ -56,7 +56,7 @@ SMALL: dict[str, dict[str, Any]] = {
         "num_eval_episodes_for_front": 1,
     },
 }
-STEPS, HORIZON = 250, 20
+STEPS, HORIZON = 240, 20
 WEIGHTS = np.stack([np.linspace(0, 1, 5), np.linspace(1, 0, 5)], axis=1)
 
 
@@ -134,7 +134,7 @@ def test_sampled_actions_need_a_standard_deviation(trained: tuple[Run, int]) -> 
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory: Any) -> Run:
-    return train_tiny(tmp_path_factory.mktemp("ours") / "ours", steps=160)
+    return train_tiny(tmp_path_factory.mktemp("ours") / "ours", steps=STEPS)
 
 
 def test_it_is_compared_with_ours(trained: tuple[Run, int], ours: Run, tmp_path: Path) -> None:
