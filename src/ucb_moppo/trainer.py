@@ -67,7 +67,7 @@ class StageRecord:
     diagnostics: dict[str, Any] = field(default_factory=dict)
     learning: dict[str, float] = field(default_factory=dict)
     stage_seconds: dict[str, float] = field(default_factory=dict)
-    """Where this stage's time went, before an interruption and after it: selecting weights, training, evaluating."""
+    """Where this stage's time went, before an interruption and after: selecting weights, training, evaluating."""
     diverged: list[dict[str, Any]] = field(default_factory=list)
     """Every time a policy has diverged so far: policy, iteration, cause, and whether it was restored."""
 

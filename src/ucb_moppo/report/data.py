@@ -239,16 +239,20 @@ def describe_runs(runs: list[RunData]) -> str:
     state = f" · {unfinished} still training" if unfinished else ""
     if len(runs) > 4:
         return f"{_list_seeds(runs)} · {counted} training steps{state}"
-    names, seeds = (
-        ", ".join(run.name for run in runs),
-        ", ".join(map(str, sorted({run.seed for run in runs}))),
-    )
-    return f"runs {names} · seeds {seeds} · {counted} training steps{state}"
+    names = ", ".join(run.name for run in runs)
+    return f"runs {names} · {_seeds([run.seed for run in runs])} · {counted} training steps{state}"
 
 
 def _list_seeds(runs: list[RunData]) -> str:
     """Many runs in one line: Swimmer-v2 ucb seeds 0, 1, mean seeds 0, 1."""
-    found: dict[str, list[str]] = {}
+    found: dict[str, list[int]] = {}
     for run in runs:
-        found.setdefault(f"{run.problem} {run.method}", []).append(str(run.seed))
-    return f"{len(runs)} runs: " + "; ".join(f"{name} seeds {', '.join(seeds)}" for name, seeds in found.items())
+        found.setdefault(f"{run.problem} {run.method}", []).append(run.seed)
+    listed = [f"{name} {_seeds(seeds)}" for name, seeds in found.items()]
+    return f"{len(runs)} runs: " + "; ".join(listed)
+
+
+def _seeds(seeds: list[int]) -> str:
+    """Each seed once: seeds 0, 1."""
+    each = sorted(set(seeds))
+    return f"seed{'s' * (len(each) > 1)} {', '.join(map(str, each))}"
