@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucb_moppo.errors import RunFormatError
-from ucb_moppo.run import EVALUATIONS, METRICS, Front, Run, front_from_rows, load_run
+from ucb_moppo.run import EVALUATIONS, FRONT, METRICS, Front, Run, front_from_rows, load_run
 
 INDICATORS = {
     "hypervolume": "HV",
@@ -87,6 +87,7 @@ def load_data(path: str | Path) -> RunData:
     run = load_run(path)
     summary = _check_summary(run)
     evaluated, on_front = read_front(run)
+    _check_whole(run, evaluated, int(summary["policies"]))
     metrics, history = read_metrics(run), read_history(run, evaluated)
     # A run that goes on may have been read between two stages: what both files have is whole.
     length = min(len(metrics), len(history))
@@ -108,11 +109,30 @@ def load_all(paths: Sequence[str | Path]) -> list[RunData]:
 
 def _check_summary(run: Run) -> dict[str, Any]:
     summary = run.summary
-    wanted = ("problem", "method", "seed", "objectives", "reference_point", "training_steps", *INDICATORS)
+    wanted = (
+        "problem",
+        "method",
+        "seed",
+        "objectives",
+        "reference_point",
+        "training_steps",
+        "policies",
+        *INDICATORS,
+    )
     missing = [name for name in wanted if not isinstance(summary, Mapping) or name not in summary]
     if missing:
         raise RunFormatError(f"{run.path / 'summary.json'} lacks {', '.join(missing)}; it is not a whole summary")
     return dict(summary)
+
+
+def _check_whole(run: Run, evaluated: Front, num_policies: int) -> None:
+    """Every policy has as many rows as any other; a table that was cut off has not."""
+    policies, counts = np.unique(evaluated.policy, return_counts=True)
+    if policies.tolist() != list(range(num_policies)) or counts.min() != counts.max():
+        raise RunFormatError(
+            f"{run.path / FRONT} is not whole: {len(evaluated.policy)} rows, not the same number for each of "
+            f"{num_policies} policies"
+        )
 
 
 def read_front(run: Run) -> tuple[Front, NDArray]:
