@@ -22,7 +22,7 @@ from rich.table import Table
 
 from ucb_moppo.api import make_facts
 from ucb_moppo.checkpoint import Checkpoint, write_checkpoint
-from ucb_moppo.config import default_config, resolve
+from ucb_moppo.config import default_config, override, resolve
 from ucb_moppo.envs import PROBLEMS, make_spec
 from ucb_moppo.executor import LocalExecutor
 from ucb_moppo.trainer import Trainer
@@ -52,7 +52,7 @@ def median_seconds(call: Callable[[], object], times: int) -> float:
 
 def measure_cost(problem: str, iterations: int = 3, directory: Path = Path(".")) -> Cost:
     """Train a few iterations of ``problem`` and save them a few times in ``directory``."""
-    config = default_config(problem)
+    config = override(default_config(problem), shards=1)
     spec = make_spec(problem, config.horizon, config.reference_point)
     config = resolve(config, spec)
     executor = LocalExecutor(config)

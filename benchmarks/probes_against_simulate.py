@@ -93,7 +93,7 @@ class Options:
 
 def main() -> None:
     options = tyro.cli(Options)
-    config = override(default_config(options.problem), steps=options.steps, seed=options.seed)
+    config = override(default_config(options.problem), steps=options.steps, seed=options.seed, shards=1)
     spec = make_spec(config.problem)
     config = resolve(config, spec)
     trainer = ComparingTrainer(config, spec, LocalExecutor(config))

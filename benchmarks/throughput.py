@@ -3,17 +3,18 @@
     python benchmarks/throughput.py [--problems Hopper-v2 ...] [--iterations 6]
 
 Raw physics is the bare ``mujoco.batch.Batch`` with the same model, batch size and threads, stepped from the
-states that training visits. Raw and training are measured in turns, and medians are compared, so that a noisy
-moment meets both. Shares are of the time of a whole training iteration (rollout and update, compiled).
+states that training visits, on all cores. Training runs in one process with all cores and with a shard per core.
+The three are measured in turns, and medians are compared, so that a noisy moment meets all of them. The ratio of
+CPU time (of the busiest core) says about what it would be if nothing else ran. Shares are of the time of a whole
+training iteration in one process (rollout and update, compiled).
 """
 
 from __future__ import annotations
 
-import os
 import resource
 import statistics
 from dataclasses import dataclass, field
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,10 @@ from rich.console import Console
 from rich.table import Table
 
 import ucb_moppo.rollout as rollout_module
-from ucb_moppo.config import default_config, resolve
+from ucb_moppo.config import default_config, override, resolve
+from ucb_moppo.cores import available_cores
 from ucb_moppo.envs import PROBLEMS, make_spec
+from ucb_moppo.executor import ProcessExecutor
 from ucb_moppo.shard import Shard
 
 
@@ -57,6 +60,9 @@ class Measurement:
 
     raw: list[float] = field(default_factory=list)
     total: list[float] = field(default_factory=list)
+    sharded: list[float] = field(default_factory=list)
+    raw_cpu: list[float] = field(default_factory=list)
+    sharded_cpu: list[float] = field(default_factory=list)
     physics: list[float] = field(default_factory=list)
     acting: list[float] = field(default_factory=list)
     updating: list[float] = field(default_factory=list)
@@ -77,16 +83,20 @@ def raw_physics(env: Any, steps: int) -> float:
 
 
 def measure(problem: str, iterations: int) -> tuple[Measurement, int]:
-    """Alternate raw physics and training iterations of a problem; the first iteration compiles."""
+    """Raw physics, training in one process and with a shard per core, in turns; the first iterations compile."""
     config = resolve(default_config(problem), make_spec(problem))
+    shards = ProcessExecutor(override(config, shards=min(len(available_cores()), config.num_policies)))
     shard = Shard(config, range(config.num_policies))
     env: Any = shard._collector.env
     env._batch = physics = TimedBatch(env._batch)
     weights, found = shard._uniform_weights(), Measurement()
     shard.train(weights, 1)
+    shards.train(weights, 1)
     acting = rollout_module.apply_actors = Stopwatch(rollout_module.apply_actors)  # type: ignore[assignment]
     for _ in range(iterations):
+        cpu = process_time()
         found.raw.append(raw_physics(env, config.rollout_steps))
+        found.raw_cpu.append((process_time() - cpu) / len(shards.seats))
         before = physics.step.seconds, acting.seconds, shard.clock["updating"]
         start = perf_counter()
         shard.train(weights, 1)
@@ -94,6 +104,12 @@ def measure(problem: str, iterations: int) -> tuple[Measurement, int]:
         found.physics.append(physics.step.seconds - before[0])
         found.acting.append(acting.seconds - before[1])
         found.updating.append(shard.clock["updating"] - before[2])
+        start, clocks = perf_counter(), shards.clocks()
+        shards.train(weights, 1)
+        found.sharded.append(perf_counter() - start)
+        spent = [now["cpu"] - then["cpu"] for now, then in zip(shards.clocks(), clocks, strict=True)]
+        found.sharded_cpu.append(max(spent))
+    shards.close()
     rollout_module.apply_actors = acting.function
     return found, config.steps_per_iteration
 
@@ -110,22 +126,23 @@ class Options:
 
 def main() -> None:
     options = tyro.cli(Options)
-    threads = len(os.sched_getaffinity(0))
-    title = f"steps per second, {threads} threads; shares of a training iteration"
-    table = Table(
-        "problem", "raw physics", "training", "ratio", "physics", "acting", "updating", "rest", title=title
-    )
+    title = f"steps per second on {len(available_cores())} cores; shares of an iteration in one process"
+    rates = ("raw physics", "one process", "ratio", "shards", "ratio", "in CPU time")
+    table = Table("problem", *rates, "physics", "acting", "updating", "rest", title=title)
     for problem in options.problems:
         found, steps = measure(problem, options.iterations)
-        raw, total, physics, acting, updating = (
-            statistics.median(getattr(found, part)) for part in ("raw", "total", "physics", "acting", "updating")
-        )
+        names = ("raw", "total", "sharded", "physics", "acting", "updating")
+        raw, total, sharded, physics, acting, updating = (statistics.median(getattr(found, n)) for n in names)
         parts = (physics, acting, updating, total - physics - acting - updating)
-        row = (f"{steps / raw:,.0f}", f"{steps / total:,.0f}", f"{raw / total:.2f}")
+        row = [f"{steps / raw:,.0f}"]
+        for seconds in (total, sharded):
+            row += [f"{steps / seconds:,.0f}", f"{raw / seconds:.2f}"]
+        row.append(f"{statistics.median(found.raw_cpu) / statistics.median(found.sharded_cpu):.2f}")
         table.add_row(problem, *row, *(f"{part / total:.0%}" for part in parts))
         print(problem, *row, flush=True)
     Console().print(table)
-    print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB")
+    for who, name in ((resource.RUSAGE_SELF, "one process"), (resource.RUSAGE_CHILDREN, "the largest shard")):
+        print(f"peak memory of {name} {resource.getrusage(who).ru_maxrss / 2**20:.2f} GiB")
 
 
 if __name__ == "__main__":

@@ -38,8 +38,9 @@ def help_of(command: str) -> str:
 @cache
 def names_in(path: Path) -> set[str]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    kinds = (ast.FunctionDef, ast.ClassDef)
-    return {node.name for node in ast.walk(tree) if isinstance(node, kinds)}
+    defined = {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    targets = [node.target for node in tree.body if isinstance(node, ast.AnnAssign)]
+    return defined | {target.id for target in targets if isinstance(target, ast.Name)}
 
 
 def broken_links(path: Path, text: str) -> Iterator[str]:

@@ -22,7 +22,6 @@ from ucb_moppo.envs.base import ActionSpec
 from ucb_moppo.errors import ConfigError, RunFormatError
 from ucb_moppo.ppo.networks import greedy_action
 from ucb_moppo.reevaluation import load_actors
-from ucb_moppo.rollout import apply_actors
 from ucb_moppo.seeding import EVALUATION, EVALUATION_SEED, episode_seed
 
 HERE = Path(__file__).parent
@@ -113,7 +112,7 @@ def test_policy_acts_as_the_trainer_does(run: ucb_moppo.Run) -> None:
     # What evaluation does, for both policies [K, N, ...] at once.
     weight = np.broadcast_to(np.float32([0.7, 0.3]), (2, 7, 2))
     actors = load_actors(run)
-    output = greedy_action(actors.params, apply_actors(actors, np.stack([observations] * 2), weight))
+    output = greedy_action(actors(np.stack([observations] * 2), weight), discrete=False)
     expected = np.clip(output[policy.index], -1, 1)
 
     batch = policy(observations)
@@ -230,7 +229,8 @@ def test_config_says_everything_that_was_decided(run: ucb_moppo.Run) -> None:
     assert config["reference_point"] == [-15.0, -15.0]
     assert (config["search"]["stage_iterations"], config["search"]["warmup"]) == (1, 1)
     undecided = [name for part in (config, config["ppo"], config["search"]) for name in part if part[name] is None]
-    assert undecided == ["pivots"]  # spread evenly, which the manifest of the decomposition is
+    # No cluster; pivots spread evenly, which the manifest of the decomposition is.
+    assert undecided == ["ray_address", "pivots"]
 
 
 def test_metrics_have_a_line_per_stage(run: ucb_moppo.Run) -> None:

@@ -114,7 +114,14 @@ def test_every_setting_has_an_option() -> None:
     special = {"method": "mean", "preset": "paper", "selection": "top_n", "candidate_values": "simulate"}
     special |= {"reference_point": "1 2", "samples": "5000", "active": "5", "seed": "3", "threads": "1"}
     special |= {"ensemble": "3", "policies": "7", "candidates": "70", "horizon": "9", "gae_lambda": "0.5"}
-    special |= {"stage_iterations": "4", "warmup": "8", "resample_iterations": "2", "log_std": "-2.5"}
+    special |= {
+        "stage_iterations": "4",
+        "protocol": "pgmorl",
+        "warmup": "8",
+        "resample_iterations": "2",
+        "log_std": "-2.5",
+    }
+    special |= {"executor": "local", "shards": "2", "ray_address": "10.0.0.1:6379"}
     base = default_config("Hopper-v2")
     for holder, config in ((Config, base), (PPOConfig, base.ppo), (SearchConfig, base.search)):
         for field in dataclasses.fields(holder):
@@ -126,7 +133,8 @@ def test_every_setting_has_an_option() -> None:
             else:
                 text = special.get(field.name) or str(before / 2 if isinstance(before, float) else before + 1)
                 text = "0.125" if text == "0.0" else text
-                kind = str if isinstance(before, str) else float if set(".e") & set(text) else int
+                number = float if set(".e") & set(text) else int
+                kind = str if isinstance(before, str) or field.name == "ray_address" else number
                 after = (1.0, 2.0) if field.name == "reference_point" else kind(text)
                 options = [f"--{flag}", *text.split()]
             expected = override(base, **{field.name: after})

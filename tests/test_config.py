@@ -20,8 +20,10 @@ from ucb_moppo.config import (
     resolve,
     to_json,
 )
+from ucb_moppo.envs import PROBLEMS
 from ucb_moppo.envs.base import ActionSpec, EnvSpec
 from ucb_moppo.errors import ConfigError
+from ucb_moppo.trainer import make_schedule
 
 
 def make_spec(num_objectives: int = 2, horizon: int = 1000) -> EnvSpec:
@@ -129,6 +131,16 @@ def test_quick_preset_is_tuned_but_short() -> None:
     assert quick.ppo == tuned.ppo
     assert quick.steps < tuned.steps
     assert resolve(quick, make_spec()).num_iterations >= 10
+
+
+@pytest.mark.parametrize("preset", ["tuned", "paper", "quick"])
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_by_default_evaluation_stays_under_a_quarter_of_training(problem: str, preset: str) -> None:
+    config = resolve(default_config(problem, preset), make_spec(3 if problem == "Hopper-v3" else 2))
+    search = config.search
+    boundaries = len(make_schedule(config.num_iterations, search.warmup or 0, search.stage_iterations or 1)) + 1
+    evaluated = boundaries * config.num_policies * search.probes * config.episodes * 1000
+    assert evaluated < 0.25 * config.num_iterations * config.steps_per_iteration
 
 
 def test_unknown_preset() -> None:

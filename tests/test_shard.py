@@ -11,7 +11,6 @@ import pytest
 
 from ucb_moppo.config import Config, default_config, override, resolve
 from ucb_moppo.envs import make_spec
-from ucb_moppo.executor import LocalExecutor
 from ucb_moppo.shard import NOISE, Shard
 
 WEIGHTS = np.array([[[0.2, 0.8], [0.3, 0.7]], [[0.7, 0.3], [0.9, 0.1]]])
@@ -142,11 +141,3 @@ def test_noise_has_a_key_of_its_own() -> None:
     noise = jax.random.key_data(jax.random.fold_in(key, NOISE))
     for other in jax.random.split(key):
         assert not np.array_equal(noise, jax.random.key_data(other))
-
-
-def test_local_executor_holds_all_policies(after_three: dict[str, np.ndarray]) -> None:
-    executor = LocalExecutor(config())
-    executor.train(WEIGHTS, 3)
-    assert_same(executor.get_state(), after_three)
-    assert executor.policies()["actor.head.bias"].shape == (2, 2)
-    executor.close()

@@ -25,7 +25,7 @@ from ucb_moppo.display import draw_front
 from ucb_moppo.envs import make_spec
 from ucb_moppo.envs.base import EnvSpec
 from ucb_moppo.errors import DamagedFileError, DisagreementError, FormatVersionError, Interrupted, UcbMoppoWarning
-from ucb_moppo.executor import Executor, LocalExecutor
+from ucb_moppo.executor import Executor, make_executor
 from ucb_moppo.interruption import StopRequest
 from ucb_moppo.lock import locked
 from ucb_moppo.policy import spec_to_json
@@ -59,7 +59,7 @@ PACKAGES = (
 )
 
 
-SAME_RESULT = ("threads", "checkpoint_stages", "checkpoint_seconds")
+SAME_RESULT = ("threads", "executor", "ray_address", "checkpoint_stages", "checkpoint_seconds")
 """Settings that may differ when a run is continued: they do not change what it computes."""
 
 
@@ -117,7 +117,7 @@ def train(
 
 def train_config(config: Config, out: str | Path | None, reporter: Reporter) -> Run:
     """Train what ``config`` says into the directory ``out``; everything wrong with it is found first."""
-    spec = make_spec(config.problem, config.horizon, config.reference_point)
+    spec = make_spec(config.problem, config.horizon, config.reference_point, config.protocol)
     config = resolve(config, spec)
     path = Path(out) if out is not None else fresh_directory(config.problem, config.method, config.seed)
     check_directory(path)
@@ -126,23 +126,36 @@ def train_config(config: Config, out: str | Path | None, reporter: Reporter) -> 
         return execute(config, spec, path, reporter, None)
 
 
-def resume(path: str | Path, *, force: bool = False, quiet: bool = False) -> Run:
+def resume(
+    path: str | Path,
+    *,
+    force: bool = False,
+    quiet: bool = False,
+    executor: str | None = None,
+    ray_address: str | None = None,
+) -> Run:
     """Continue a run from its newest good checkpoint; it ends as if it had never been interrupted.
 
     Refused if config, problem or library versions have changed since, unless ``force`` is set.
     """
-    return resume_run(Path(path), make_reporter(quiet), force)
+    return resume_run(Path(path), make_reporter(quiet), force, executor, ray_address)
 
 
-def resume_run(path: Path, reporter: Reporter, force: bool = False) -> Run:
-    """Continue the run in the directory ``path``."""
+def resume_run(
+    path: Path,
+    reporter: Reporter,
+    force: bool = False,
+    executor: str | None = None,
+    ray_address: str | None = None,
+) -> Run:
+    """Continue the run in the directory ``path``, on the executor it had unless another is named."""
     check_holds_run(path)
     with locked(path):
         clean_debris(path)
         check_continuable(path)
         config = from_json(parse_object(read_bytes(path, CONFIG, LIMITS[CONFIG]), path / CONFIG))
-        spec = make_spec(config.problem, config.horizon, config.reference_point)
-        config = resolve(config, spec)
+        spec = make_spec(config.problem, config.horizon, config.reference_point, config.protocol)
+        config = resolve(override(config, executor=executor, ray_address=ray_address), spec)
         checkpoint = find_checkpoint(path)
         if checkpoint is not None:
             check_agreement(path, checkpoint.facts, make_facts(config, spec), force)
@@ -188,7 +201,7 @@ def differences(saved: Any, now: Any, name: str = "") -> Iterator[str]:
 def execute(config: Config, spec: EnvSpec, path: Path, reporter: Reporter, checkpoint: Checkpoint | None) -> Run:
     """Train from the beginning or from a checkpoint to the end. The caller holds the run's lock."""
     with StopRequest() as stop:
-        executor = LocalExecutor(config)
+        executor = make_executor(config)
         try:
             trainer = Trainer(config, spec, executor)
             if checkpoint is not None:

@@ -8,13 +8,22 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO, TypeVar
 
 import tyro
 from rich.console import Console
 from rich.table import Column, Table
 
-from ucb_moppo.config import Config, PPOConfig, SearchConfig, default_config, from_json, hint
+from ucb_moppo.config import (
+    Config,
+    ExecutorName,
+    PPOConfig,
+    ProtocolName,
+    SearchConfig,
+    default_config,
+    from_json,
+    hint,
+)
 from ucb_moppo.errors import ConfigError, UcbMoppoError, UcbMoppoWarning
 
 PAPER_COUNTS = (10, 20, 30, 40, 50, 100, 150, 200, 250, 300, 350, 400, 450, 500)
@@ -29,6 +38,7 @@ USAGE = """ucb-moppo: find a Pareto set of policies for problems with several ob
   ucb-moppo report RUN...     a page with figures and tables about one run or several
   ucb-moppo view RUN          a page in your browser where a preference picks the policy
   ucb-moppo interpolate RUN   evaluate each policy on more and more weights, without training
+  ucb-moppo bench SPEC.json   run methods × problems × seeds side by side and keep results to share
   ucb-moppo problems          what there is to train on
 
 Each command explains its options with --help; `ucb-moppo train PROBLEM --help` shows that problem's defaults.
@@ -72,6 +82,10 @@ class Resume:
     """Directory of the run."""
     force: bool = False
     """Continue even if config, problem or library versions have changed since it was saved."""
+    executor: Annotated[ExecutorName | None, hint("the run's")] = None
+    """Where shards of policies run from now on; the result is the same."""
+    ray_address: Annotated[str | None, hint("the run's")] = None
+    """Address of a running Ray cluster, for --executor ray."""
     quiet: bool = False
     """Print nothing while training."""
     json: bool = False
@@ -147,6 +161,28 @@ class Interpolate:
 
 
 @dataclass(frozen=True)
+class Bench:
+    """Run a sweep of methods × problems × seeds, each cell an ordinary run in a directory of its own.
+
+    Run again, it skips what is finished, continues what was broken off and tries again what failed. Ctrl-C stops
+    it so that it can continue. SPEC is a JSON file: name, problems, methods, seeds, steps, settings.
+    """
+
+    spec: tyro.conf.Positional[Path]
+    """JSON file that says what to run."""
+    out: Annotated[Path | None, hint("results/NAME")] = None
+    """Directory of the result files, a small JSON file per cell."""
+    runs: Annotated[Path | None, hint("runs/NAME")] = None
+    """Directory of the runs."""
+    cores: int = 0
+    """Cores to use, shared out among the cells that run side by side (0: all)."""
+    executor: Literal["processes", "local"] = "processes"
+    """processes: cells side by side; local: one after the other in this process."""
+    dry_run: bool = False
+    """Check the sweep, say what would be done and do nothing."""
+
+
+@dataclass(frozen=True)
 class View:
     """Open a page where a preference picks the policy: the front, a slider per objective, videos, the history.
 
@@ -173,6 +209,8 @@ class Problems:
 
     all: bool = False
     """List every MO-Gymnasium id that can be trained too."""
+    protocol: ProtocolName = "gymnasium"
+    """Which variant of the six."""
     json: bool = False
     """Print the list as JSON."""
 
@@ -204,7 +242,7 @@ def resume(argv: Sequence[str]) -> None:
 
     choice = parse(Resume, argv, "resume")
     reporter = add_trackers(make_reporter(choice.quiet), choice.tensorboard, choice.wandb)
-    print_end(resume_run(choice.run, reporter, choice.force), choice)
+    print_end(resume_run(choice.run, reporter, choice.force, choice.executor, choice.ray_address), choice)
 
 
 def print_end(run: Run, choice: Train | Resume) -> None:
@@ -306,6 +344,20 @@ def interpolate(argv: Sequence[str]) -> None:
         print(json.dumps(results, indent=2))
 
 
+def bench(argv: Sequence[str]) -> None:
+    from ucb_moppo.bench.sweep import describe_end, describe_sweep, make_sweep, run_sweep
+
+    choice = parse(Bench, argv, "bench")
+    sweep = make_sweep(choice.spec, runs=choice.runs, out=choice.out, executor=choice.executor, cores=choice.cores)
+    if choice.dry_run:
+        print(describe_sweep(sweep))
+        return
+    outcomes = run_sweep(sweep)
+    print(describe_end(sweep, outcomes))
+    if not all(outcome.succeeded for outcome in outcomes.values()):
+        raise SystemExit(1)
+
+
 def view(argv: Sequence[str]) -> None:
     from ucb_moppo.viewer.serve import serve
 
@@ -345,7 +397,7 @@ def problems(argv: Sequence[str]) -> None:
     from ucb_moppo.policy import spec_to_json
 
     choice = parse(Problems, argv, "problems")
-    specs = describe_problems()
+    specs = describe_problems(choice.protocol)
     others = list_mo_gymnasium_ids() if choice.all or choice.json else []
     if choice.json:
         print(json.dumps({"problems": [spec_to_json(s) for s in specs], "mo_gymnasium": others}, indent=2))
@@ -375,6 +427,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
     "report": report,
     "view": view,
     "interpolate": interpolate,
+    "bench": bench,
     "problems": problems,
 }
 

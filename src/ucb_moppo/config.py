@@ -14,6 +14,8 @@ from typing import Annotated, Any, Literal, get_args
 
 import tyro
 
+from ucb_moppo.cores import available_cores
+from ucb_moppo.envs import found_by_import
 from ucb_moppo.envs.base import EnvSpec
 from ucb_moppo.errors import ConfigError, nearest_names
 from ucb_moppo.weights import MAX_LATTICE_POINTS, default_num_candidates, default_num_policies
@@ -21,6 +23,8 @@ from ucb_moppo.weights import MAX_LATTICE_POINTS, default_num_candidates, defaul
 MethodName = Literal["ucb", "mean", "random", "fixed"]
 PresetName = Literal["tuned", "paper", "quick"]
 SelectionName = Literal["sequential", "top_n"]
+ExecutorName = Literal["auto", "local", "processes", "ray"]
+ProtocolName = Literal["gymnasium", "pgmorl"]
 ValueSource = Literal["probes", "simulate"]
 
 
@@ -158,6 +162,8 @@ class Config:
     """Seed of everything random; the same seed gives the same bits."""
     steps: int = 5_000_000
     """Training steps over all policies."""
+    protocol: ProtocolName = "gymnasium"
+    """How the six problems are set up: Gymnasium's models and 1,000 steps, or PGMORL's changes to them and 500."""
     horizon: Annotated[int | None, hint("the problem's own")] = None
     """Episode length in training and evaluation."""
     reference_point: Annotated[tuple[float, ...] | None, hint("the problem's own")] = None
@@ -165,7 +171,13 @@ class Config:
     episodes: int = 1
     """Evaluation episodes per weight."""
     threads: int = 0
-    """Simulation threads (0: one per core)."""
+    """Simulation threads of each shard (0: one per core that it has)."""
+    executor: ExecutorName = "auto"
+    """Where shards of policies run: in this process, in processes of this machine, or in a Ray cluster."""
+    shards: Annotated[int | None, hint("one per core, or 1 for a short run and for --executor local")] = None
+    """S, groups of policies that train side by side; part of what the last bits of a result depend on."""
+    ray_address: Annotated[str | None, hint("a Ray of its own on this machine")] = None
+    """Address of a running Ray cluster, for --executor ray."""
     checkpoint_stages: int = 1
     """Stages from one checkpoint to the next; more where saving would take over 2% of the time."""
     checkpoint_seconds: float = 60.0
@@ -176,9 +188,11 @@ class Config:
     search: Annotated[SearchConfig, tyro.conf.arg(name="")] = field(default_factory=SearchConfig)
 
     def __post_init__(self) -> None:
-        for name, kind in (("method", MethodName), ("preset", PresetName)):
+        choices = {"method": MethodName, "preset": PresetName, "protocol": ProtocolName, "executor": ExecutorName}
+        for name, kind in choices.items():
             value, known = getattr(self, name), get_args(kind)
             _require(value in known, f"unknown {name} {value!r}; {nearest_names(value, known)}")
+        _require(self.shards is None or self.shards >= 1, f"shards is {self.shards}; it must be at least 1")
         for name in ("steps", "episodes", "checkpoint_stages"):
             value = getattr(self, name)
             _require(value >= 1, f"{name} is {value}; it must be at least 1")
@@ -202,6 +216,12 @@ class Config:
         return self.search.policies * self.search.replicas
 
     @property
+    def num_shards(self) -> int:
+        """Shards of a resolved run."""
+        assert self.shards is not None
+        return self.shards
+
+    @property
     def rollout_steps(self) -> int:
         return self.ppo.samples // self.search.active
 
@@ -214,12 +234,16 @@ class Config:
         return self.steps // self.steps_per_iteration
 
 
+MIN_STEPS_TO_SHARD = 200_000
+"""Training steps below which a run stays in one process unless told otherwise: processes take seconds to start."""
+
 SECTIONS = {"ppo": PPOConfig, "search": SearchConfig}
 
-QUICK = {"steps": 1_000_000, "policies": 5}
+QUICK = {"steps": 1_000_000, "policies": 5, "probes": 8}
 TUNED: dict[str, dict[str, Any]] = {
     "Swimmer-v2": {"gamma": 0.999},
     "Ant-v2": {"log_std": -1.0, "policies": 5, "probes": 20},
+    "Hopper-v3": {"steps": 18_000_000},
 }
 """Where the default departs from the paper, per problem, because a measurement says so."""
 
@@ -295,7 +319,24 @@ def resolve(config: Config, spec: EnvSpec) -> Config:
         stage_iterations=stage,
         warmup=min(warmup, iterations),
         resample_iterations=search.resample_iterations or stage,
+        shards=resolve_shards(config),
     )
+
+
+def resolve_shards(config: Config) -> int:
+    """S: what was asked for, or one per core for a run that is worth starting processes for."""
+    policies = config.num_policies
+    if config.shards is not None:
+        _require(
+            config.shards <= policies,
+            f"shards is {config.shards} but there are only {policies} policies; give --shards {policies} or less",
+        )
+        return config.shards
+    _require(config.executor != "ray", "how a cluster is used is yours to say: give --shards with --executor ray")
+    short = config.steps < MIN_STEPS_TO_SHARD or not found_by_import(config.problem)
+    if config.executor == "local" or (config.executor == "auto" and short):
+        return 1
+    return min(len(available_cores()), policies)
 
 
 def default_stage_iterations(config: Config) -> int:

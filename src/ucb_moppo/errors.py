@@ -38,6 +38,10 @@ class DivergenceError(UcbMoppoError, RuntimeError):
     """Every policy of a run has diverged, so there is nothing left to train."""
 
 
+class WorkerLostError(UcbMoppoError, RuntimeError):
+    """Processes that hold some of the policies end again and again."""
+
+
 class RunFormatError(UcbMoppoError, ValueError):
     """A run directory or policy file that cannot be read as one."""
 

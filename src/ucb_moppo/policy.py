@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ucb_moppo.envs.base import ActionSpec, EnvSpec
 from ucb_moppo.errors import ConfigError, RunFormatError
-from ucb_moppo.ppo.networks import Params, apply_mlp, greedy_action
+from ucb_moppo.ppo.networks import OWN, Network, Params, apply_mlp, greedy_action
 from ucb_moppo.ppo.normaliser import Statistics, normalise
 from ucb_moppo.storage import (
     MAX_TENSORS,
@@ -42,6 +42,8 @@ class Policy:
     """[m] returns measured at the evaluated weight that was best for the preference."""
     tensors: dict[str, NDArray]
     """actor.* and observation.* arrays, without a leading axis."""
+    network: Network = OWN
+    """How the tensors act."""
 
     @property
     def actor(self) -> Params:
@@ -55,10 +57,9 @@ class Policy:
         """
         inputs, single = self._encode(np.asarray(observation))
         stats = Statistics(*(self.tensors[name] for name in STATISTICS))
-        actor = self.actor
         weight = np.broadcast_to(self.weight.astype(np.float32), (len(inputs), len(self.weight)))
-        output = apply_mlp(actor, normalise(stats, inputs), weight)
-        action = self.spec.action.to_environment(greedy_action(actor, output))
+        output = apply_mlp(self.actor, normalise(stats, inputs), weight, self.network)
+        action = self.spec.action.to_environment(greedy_action(output, self.spec.action.discrete))
         if not single:
             return action
         return int(action[0]) if self.spec.action.discrete else action[0]
@@ -89,6 +90,7 @@ class Policy:
             "index": self.index,
             "weight": self.weight.tolist(),
             "expected_returns": finite_or_none(self.expected_returns.tolist()),
+            **network_to_json(self.network),
         }
         replace_file(path, dump_tensors(self.tensors, header))
         return path
@@ -102,7 +104,8 @@ def load_policy(path: Path) -> Policy:
         raise RunFormatError(f"{path} is not a policy saved by ucb-moppo")
     check_format(header.get("format"), FORMAT, FORMAT, path, "save it again from its run")
     spec = read_spec(header.get("spec"), path)
-    check_actors(spec, {name: array[None] for name, array in tensors.items()}, path)
+    network = read_network(header, path)
+    check_actors(spec, network, {name: array[None] for name, array in tensors.items()}, path)
     try:
         weight, returns = (np.array(header[name], np.float64) for name in ("weight", "expected_returns"))
         index = int(header["index"])
@@ -110,33 +113,49 @@ def load_policy(path: Path) -> Policy:
         raise RunFormatError(f"{path} is not a policy saved by ucb-moppo: {fault!r}") from fault
     if not weight.shape == returns.shape == (spec.num_objectives,):
         raise RunFormatError(f"{path} has weights of shape {weight.shape} for {spec.num_objectives} objectives")
-    return Policy(spec, index, weight, returns, tensors)
+    return Policy(spec, index, weight, returns, tensors, network)
 
 
-def check_actors(spec: EnvSpec, tensors: Mapping[str, NDArray], path: Path) -> None:
+def check_actors(spec: EnvSpec, network: Network, tensors: Mapping[str, NDArray], path: Path) -> None:
     """Refuse arrays [K, …] that are not actors for the problem: no size in ``spec`` is believed by itself."""
     shapes = {name: array.shape[1:] for name, array in tensors.items()}
-    for name, shape in actor_shapes(spec, shapes.get("actor.hidden1.bias", ())).items():
+    for name, shape in actor_shapes(spec, network, shapes).items():
         if name not in shapes:
             raise RunFormatError(f"{path} has no {name}")
         if shapes[name] != shape or tensors[name].dtype != np.float32:
             raise RunFormatError(f"{path}: {name} is {tensors[name].dtype} {shapes[name]}, not float32 {shape}")
 
 
-def actor_shapes(spec: EnvSpec, cells: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
-    """Shapes of what acting needs of one policy with ``cells`` (one number) in each hidden layer."""
-    size, outputs, weights = spec.observation_size, spec.action.size, spec.num_objectives
-    return {
-        "observation.mean": (size,),
-        "observation.variance": (size,),
-        "observation.count": (),
-        "actor.hidden1.kernel": (size + weights, *cells),
-        "actor.hidden1.bias": cells[:1],
-        "actor.hidden2.kernel": (*cells, *cells),
-        "actor.hidden2.bias": cells,
-        "actor.head.kernel": (sum(cells) + weights, outputs),
-        "actor.head.bias": (outputs,),
-    } | ({} if spec.action.discrete else {"actor.log_std": (outputs,)})
+def actor_shapes(
+    spec: EnvSpec, network: Network, found: Mapping[str, tuple[int, ...]]
+) -> dict[str, tuple[int, ...]]:
+    """Shapes of what acting needs of one policy; how wide its layers are is taken from the biases ``found``."""
+    size, outputs = spec.observation_size, spec.action.size
+    shapes: dict[str, tuple[int, ...]] = {"observation.mean": (size,), "observation.variance": (size,)}
+    shapes["observation.count"] = ()
+    inputs = size + spec.num_objectives * network.conditioned
+    for layer in network.layers:
+        cells = sum(found.get(f"actor.{layer}.bias", ())[:1])
+        shapes |= {f"actor.{layer}.kernel": (inputs, cells), f"actor.{layer}.bias": (cells,)}
+        inputs = cells
+    inputs += spec.num_objectives * network.residual
+    shapes |= {"actor.head.kernel": (inputs, outputs), "actor.head.bias": (outputs,)}
+    # Actors that explore by noise of their own making have no std to keep.
+    spread = not spec.action.discrete and (network == OWN or "actor.log_std" in found)
+    return shapes | ({"actor.log_std": (outputs,)} if spread else {})
+
+
+def network_to_json(network: Network) -> dict[str, Any]:
+    """How the tensors act, where that is not as usual."""
+    return {} if network == OWN else {"network": network.to_json()}
+
+
+def read_network(data: Mapping[str, Any], path: Path) -> Network:
+    """What ``network_to_json`` left in ``path``."""
+    try:
+        return Network(**data.get("network", {}))
+    except (TypeError, ValueError) as fault:
+        raise RunFormatError(f"{path} does not describe a network: {fault}") from fault
 
 
 def read_spec(data: Any, path: Path) -> EnvSpec:

@@ -42,7 +42,7 @@ def evaluate_run(
     run = load_run(path)
     config, weights = from_json(run.config), subspace_weights(run, weights_per_policy)
     num_envs = len(weights) * min(weights.shape[1] * episodes, evaluation_width(len(weights)))
-    env = make_batch(config.problem, num_envs, threads, config.horizon, config.reference_point)
+    env = make_batch(config.problem, num_envs, threads, config.horizon, config.reference_point, config.protocol)
     try:
         result = evaluate(load_actors(run), weights, env, episodes)
     finally:

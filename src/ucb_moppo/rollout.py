@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ucb_moppo.envs.base import BatchEnv, EnvSpec
 from ucb_moppo.errors import EnvironmentFault
-from ucb_moppo.ppo.networks import Params, apply_mlp, sample_action
+from ucb_moppo.ppo.networks import OWN, Network, Params, add_noise, apply_mlp, sample_action
 from ucb_moppo.ppo.normaliser import Statistics, normalise
 from ucb_moppo.ppo.update import PolicyState, Transitions
 from ucb_moppo.seeding import TRAINING, episode_seed
@@ -24,6 +24,12 @@ class Actors(NamedTuple):
 
     params: Params
     observation_stats: Statistics
+    network: Network = OWN
+
+    def __call__(self, observation: NDArray, weight: NDArray, noise: NDArray | None = None) -> NDArray:
+        """Means or logits [K, N, a] for raw observations [K, N, d] under weights [K, N, m], with noise if any."""
+        output = apply_actors(self, observation, weight)
+        return output if noise is None else add_noise(self.params, output, noise)
 
 
 def make_actors(state: PolicyState) -> Actors:
@@ -35,7 +41,7 @@ def make_actors(state: PolicyState) -> Actors:
 def apply_actors(actors: Actors, observation: NDArray, weight: NDArray) -> NDArray:
     """Means or logits: raw observations [K, N, d], weights [K, N, m] -> [K, N, a]."""
     inputs = normalise(actors.observation_stats, observation.astype(np.float32))
-    return apply_mlp(actors.params, inputs, weight)
+    return apply_mlp(actors.params, inputs, weight, actors.network)
 
 
 def draw_noise(key: jax.Array, *, steps: int, envs: int, action_size: int, discrete: bool) -> jax.Array:

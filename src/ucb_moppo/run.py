@@ -5,7 +5,7 @@ metrics.jsonl         a line per stage
 evaluations.csv       a row per stage and evaluated (policy, weight)
 front.csv             the newest evaluation: policy, weight, return per objective, on the front or not
 policies.safetensors  parameters and statistics of all policies
-policies.json         the problem they are for
+policies.json         the problem they are for, and how another method's networks act
 summary.json          what was found and what it cost
 manifest.json         format version, and size and SHA-256 of the files above
 front.png             a picture of the front
@@ -36,7 +36,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from ucb_moppo.envs.base import EnvSpec
 from ucb_moppo.errors import ConfigError, DamagedFileError, RunFormatError
-from ucb_moppo.policy import STATISTICS, Policy, check_actors, load_policy, read_spec, spec_to_json
+from ucb_moppo.policy import (
+    STATISTICS,
+    Policy,
+    check_actors,
+    load_policy,
+    network_to_json,
+    read_network,
+    read_spec,
+    spec_to_json,
+)
+from ucb_moppo.ppo.networks import OWN, Network
 from ucb_moppo.storage import (
     MAX_JSON,
     MAX_TABLE,
@@ -174,6 +184,11 @@ class Run:
         """The problem that was trained on."""
         return read_spec(self._json(PROBLEM).get("spec"), self.path / PROBLEM)
 
+    @property
+    def network(self) -> Network:
+        """How the policies' tensors act."""
+        return read_network(self._json(PROBLEM), self.path / PROBLEM)
+
     def metrics(self) -> list[dict[str, Any]]:
         """A dict per stage, from ``metrics.jsonl``."""
         return [parse_object(line, self.path / METRICS) for line in self._read(METRICS).splitlines()]
@@ -225,6 +240,7 @@ class Run:
             weight=everything.weights[row],
             expected_returns=everything.returns[row],
             tensors={n: a[index] for n, a in tensors.items() if n.startswith("actor.") or n in STATISTICS},
+            network=self.network,
         )
 
     def digest(self) -> str:
@@ -241,7 +257,7 @@ class Run:
             tensors = parse_tensors(data, path)[1]
             if not tensors or len({array.shape[:1] for array in tensors.values()} - {()}) != 1:
                 raise RunFormatError(f"{path} does not hold the same number of policies in every array")
-            check_actors(self.spec, tensors, path)
+            check_actors(self.spec, self.network, tensors, path)
             self._tensors, self._digest = tensors, make_digest(data).sha256
         return self._tensors
 
@@ -309,12 +325,13 @@ class RunWriter:
         config: Mapping[str, Any],
         spec: EnvSpec,
         lengths: Mapping[str, Digest] = MappingProxyType({}),
+        network: Network = OWN,
     ) -> None:
         self.path = path
         self._growing = {name: (0, hashlib.sha256()) for name in GROWING}
         self._known = self._files_on_disk()
         self._cut_back(lengths)
-        problem = {"format": FORMAT, "spec": spec_to_json(spec)}
+        problem = {"format": FORMAT, "spec": spec_to_json(spec), **network_to_json(network)}
         self._replace({PROBLEM: dump_json(problem), CONFIG: dump_json(config)})
 
     def _files_on_disk(self) -> dict[str, list[Digest]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-TRAINING, EVALUATION, SELECTION = 1, 2, 3
+TRAINING, EVALUATION, SELECTION, ACTIONS, PEER = 1, 2, 3, 4, 5
 EVALUATION_SEED = 20_250_101
 """Evaluation episodes start from the same states in every run, stage and method (common random numbers)."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any, NamedTuple
 
 import jax
@@ -105,6 +105,7 @@ class Shard:
             num_threads=config.threads,
             horizon=config.horizon,
             reference_point=config.reference_point,
+            protocol=config.protocol,
         )
         self._collector = self._make_collector()
         self._evaluation_env: BatchEnv | None = None
@@ -198,13 +199,23 @@ class Shard:
             if self._evaluation_env is not None:
                 self._evaluation_env.close()
             self._evaluation_env = self._make_env(num_envs=wanted)
-        result = evaluate(make_actors(self.state), weights, self._evaluation_env, episodes)
+        result = evaluate(
+            make_actors(self.state), weights, self._evaluation_env, episodes, policy_ids=self.policy_ids
+        )
         failed = ~np.isfinite(result.returns).all((1, 2))
         self._contain(failed, "returns")
         self._good = jax.tree.map(jnp.copy, self.state)
         result.returns[failed | self.set_aside] = np.nan
         self.clock["evaluating"] += perf_counter() - start
         return result
+
+    def get_divergences(self) -> list[Divergence]:
+        """Every time one of these policies has diverged so far."""
+        return list(self.divergences)
+
+    def get_clock(self) -> dict[str, float]:
+        """Seconds spent on each kind of work so far, and CPU seconds of this process in all."""
+        return self.clock | {"cpu": process_time()}
 
     def policies(self) -> dict[str, NDArray]:
         """What deployment needs, and the critic: named arrays with a leading axis K."""

@@ -161,7 +161,7 @@ def test_box_action_is_mean_plus_scaled_noise() -> None:
     actor = {"log_std": np.array([0.0, np.log(2.0)], np.float32)}
     output, noise = np.array([[1.0, -1.0]], np.float32), np.array([[0.5, -1.5]], np.float32)
     np.testing.assert_allclose(sample_action(actor, output, noise), [[1.5, -4.0]], rtol=1e-6)
-    np.testing.assert_array_equal(greedy_action(actor, output), output)
+    np.testing.assert_array_equal(greedy_action(output, discrete=False), output)
 
 
 def test_box_action_uses_each_policy_s_own_std() -> None:
@@ -173,7 +173,7 @@ def test_box_action_uses_each_policy_s_own_std() -> None:
 
 def test_discrete_choice_is_the_largest_logit() -> None:
     logits = np.array([[0.0, 2.0, 1.0], [3.0, -1.0, 2.9]])
-    np.testing.assert_array_equal(greedy_action({}, logits), [1, 0])
+    np.testing.assert_array_equal(greedy_action(logits, discrete=True), [1, 0])
     # Noise (0, −2, 0) makes the first row (0, 0, 1): the third choice wins.
     np.testing.assert_array_equal(sample_action({}, logits, np.array([[0.0, -2.0, 0.0]] * 2)), [2, 0])
 

@@ -12,20 +12,27 @@ from ucb_moppo.envs.base import (
     check_count,
     check_reference_point,
 )
-from ucb_moppo.envs.problems import PROBLEMS, describe_problem, load_model
+from ucb_moppo.envs.pgmorl import PGMORL_PROBLEMS
+from ucb_moppo.envs.problems import PROBLEMS, MujocoProblem, describe_problem, load_model
 from ucb_moppo.errors import ConfigError, nearest_names
 
 __all__ = [
     "PROBLEMS",
+    "PROTOCOLS",
     "ActionSpec",
     "BatchEnv",
     "EnvSpec",
     "Step",
     "describe_problems",
+    "find_problem",
+    "found_by_import",
     "list_mo_gymnasium_ids",
     "make_batch",
     "make_spec",
 ]
+
+PROTOCOLS: dict[str, dict[str, MujocoProblem]] = {"gymnasium": PROBLEMS, "pgmorl": PGMORL_PROBLEMS}
+"""The six as Gymnasium's models have them (1,000 steps), or as PGMORL set them up (500)."""
 
 # MuJoCo, Gymnasium and MO-Gymnasium are imported inside the functions: they take a second, and neither the
 # command line's help nor a trained policy needs them.
@@ -37,39 +44,45 @@ def make_batch(
     num_threads: int = 0,
     horizon: int | None = None,
     reference_point: Sequence[float] | None = None,
+    protocol: str = "gymnasium",
 ) -> BatchEnv:
     """``num_envs`` environments of one of the six, or of any Gymnasium id with a vector reward.
 
     ``num_threads`` (0: one per CPU) concerns the six. ``horizon`` and ``reference_point`` override the
-    problem's own.
+    problem's own; ``protocol`` says which variant of the six.
     """
-    name = _native_name(problem)
-    if name is not None:
+    native = find_problem(problem, protocol)
+    if native is not None:
         from ucb_moppo.envs.native import NativeBatch
 
-        return NativeBatch(PROBLEMS[name], num_envs, num_threads, horizon, reference_point)
+        return NativeBatch(native, num_envs, num_threads, horizon, reference_point)
     _check_known(problem)
     from ucb_moppo.envs.adapter import GymBatch
 
     return GymBatch(problem, num_envs, horizon, reference_point)
 
 
-def make_spec(problem: str, horizon: int | None = None, reference_point: Sequence[float] | None = None) -> EnvSpec:
+def make_spec(
+    problem: str,
+    horizon: int | None = None,
+    reference_point: Sequence[float] | None = None,
+    protocol: str = "gymnasium",
+) -> EnvSpec:
     """What ``make_batch(...).spec`` would say, from the model alone or from one environment."""
-    name = _native_name(problem)
-    if name is None:
+    native = find_problem(problem, protocol)
+    if native is None:
         batch = make_batch(problem, 1, horizon=horizon, reference_point=reference_point)
         batch.close()
         return batch.spec
     if horizon is not None:
         check_count("horizon", horizon)
-    point = check_reference_point(reference_point, len(PROBLEMS[name].objectives))
-    return describe_problem(PROBLEMS[name], load_model(PROBLEMS[name]), horizon, point)
+    point = check_reference_point(reference_point, len(native.objectives))
+    return describe_problem(native, load_model(native), horizon, point)
 
 
-def describe_problems() -> list[EnvSpec]:
+def describe_problems(protocol: str = "gymnasium") -> list[EnvSpec]:
     """The six, in the order of the paper's table."""
-    return [make_spec(name) for name in PROBLEMS]
+    return [make_spec(name, protocol=protocol) for name in PROBLEMS]
 
 
 def list_mo_gymnasium_ids() -> list[str]:
@@ -84,10 +97,24 @@ def list_mo_gymnasium_ids() -> list[str]:
     )
 
 
-def _native_name(problem: str) -> str | None:
-    """The name of one of the six, with or without its Gymnasium namespace; None for anything else."""
-    name = problem.removeprefix("ucb_moppo/")
-    return name if name in PROBLEMS else None
+def found_by_import(problem: str) -> bool:
+    """Whether another process finds the problem too: not one that only this program's main module registers."""
+    module, _, name = problem.rpartition(":")
+    if module:
+        return module != "__main__"
+    return find_problem(name) is not None or name in list_mo_gymnasium_ids()
+
+
+def find_problem(problem: str, protocol: str = "gymnasium") -> MujocoProblem | None:
+    """One of the six by its name, with or without its Gymnasium namespace; None for anything else."""
+    if protocol not in PROTOCOLS:
+        raise ConfigError(f"unknown protocol {protocol!r}; {nearest_names(protocol, PROTOCOLS)}")
+    found = PROTOCOLS[protocol].get(problem.removeprefix("ucb_moppo/"))
+    if found is None and protocol != "gymnasium":
+        raise ConfigError(
+            f"protocol {protocol!r} is defined for {', '.join(PROBLEMS)}, not for {problem!r}; leave --protocol out"
+        )
+    return found
 
 
 def _check_known(problem: str) -> None:

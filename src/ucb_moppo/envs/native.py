@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from mujoco.batch import Batch, SimulationError
 from numpy.typing import NDArray
 
+from ucb_moppo.cores import available_cores
 from ucb_moppo.envs.base import Step, check_count, check_reference_point
 from ucb_moppo.envs.problems import (
     Motion,
@@ -48,10 +48,9 @@ class NativeBatch:
         self.problem = problem
         self.spec = describe_problem(problem, model, horizon, point)
         self.num_envs = num_envs
-        self._batch = Batch(model, num_envs, num_threads or count_cpus())
+        self._batch = Batch(model, num_envs, num_threads or len(available_cores()))
         self._qpos, self._qvel = self._batch.bind("qpos"), self._batch.bind("qvel")
         self._ctrl = self._batch.bind("ctrl")
-        self._low, self._high = model.actuator_ctrlrange.T.copy()
         self._duration = float(model.opt.timestep * problem.frame_skip)
         start = mujoco.MjData(model)
         self._init_qpos, self._init_qvel = start.qpos.copy(), start.qvel.copy()
@@ -75,7 +74,7 @@ class NativeBatch:
         return observe(self.problem, self._qpos[ids], self._qvel[ids])
 
     def step(self, action: NDArray, ids: NDArray | None = None) -> Step:
-        """Step environments ``ids`` [n] (all by default) with actions [n, a], which are clipped."""
+        """Step environments ``ids`` [n] (all by default) with actions [n, a] in [-1, 1], which are clipped."""
         rows: slice | NDArray = slice(None) if ids is None else np.asarray(ids, dtype=np.int32)
         applied = self._applied(action, rows)
         before = self._qpos[rows].copy()
@@ -98,7 +97,7 @@ class NativeBatch:
                 f"{self.spec.name}: actions of shape {np.shape(action)} for {len(ids)} environments; "
                 f"pass a row per environment, shape {(len(ids), self.spec.action.size)}"
             )
-        applied = np.clip(action, self._low, self._high)
+        applied = self.spec.action.to_environment(np.asarray(action))
         if not np.isfinite(applied).all():
             # MuJoCo would zero the controls, print a warning and go on: the fault would show much later.
             row = int(np.flatnonzero(~np.isfinite(applied).all(axis=1))[0])
@@ -147,8 +146,3 @@ class NativeBatch:
                 f"{self._batch.error(env)}",
                 env,
             ) from fault
-
-
-def count_cpus() -> int:
-    """CPUs this process may use, which a container or a job scheduler may have restricted."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -42,13 +42,26 @@ class ResetNoise:
 
 
 @dataclass(frozen=True)
+class ModelChanges:
+    """What a protocol changes in Gymnasium's model before it is compiled. Joints: those that a motor drives."""
+
+    gears: tuple[float, ...] = ()
+    """One per motor; empty: as they are."""
+    control_bounds: tuple[float, ...] = ()
+    """Controls lie in ±bound, one per motor; empty: as they are."""
+    joint_damping: float | None = None
+    joint_limits: bool = True
+    """Whether joints keep their limits."""
+    geom_density: float | None = None
+
+
+@dataclass(frozen=True)
 class MujocoProblem:
     """A problem on a MuJoCo model.
 
     ``num_hidden_positions`` leading positions (those of the torso in the plane) are left out of the
     observation; velocities are shown clipped to ±``velocity_clip``. ``healthy(qpos, qvel) -> [B]`` says where
-    an episode goes on; None: the problem never ends one. ``adjust_model`` may edit the model before it is
-    compiled (other gears, damping or limits), which is how another protocol becomes another row of data.
+    an episode goes on; None: the problem never ends one.
     """
 
     name: str
@@ -61,7 +74,7 @@ class MujocoProblem:
     velocity_clip: float = np.inf
     healthy: Callable[[Array, Array], NDArray[np.bool_]] | None = None
     horizon: int = 1000
-    adjust_model: Callable[[mujoco.MjSpec], None] | None = None
+    changes: ModelChanges = ModelChanges()
 
     @property
     def reference_point(self) -> tuple[float, ...]:
@@ -142,16 +155,16 @@ def walker2d_healthy(qpos: Array, qvel: Array) -> NDArray[np.bool_]:
 def ant_healthy(qpos: Array, qvel: Array) -> NDArray[np.bool_]:
     """Height inside [0.2, 1.0], ends included, and the whole state finite."""
     height = qpos[:, 2]
-    return (height >= 0.2) & (height <= 1.0) & _inside(qpos, np.inf) & _inside(qvel, np.inf)
+    return (height >= 0.2) & (height <= 1.0) & all_inside(qpos, np.inf) & all_inside(qvel, np.inf)
 
 
 def hopper_healthy(qpos: Array, qvel: Array) -> NDArray[np.bool_]:
     """Height above 0.7, pitch strictly inside ±0.2 rad, joint angles and all velocities inside ±100."""
     upright = (qpos[:, 1] > 0.7) & (qpos[:, 1] < np.inf) & (np.abs(qpos[:, 2]) < 0.2)
-    return upright & _inside(qpos[:, 2:], 100.0) & _inside(qvel, 100.0)
+    return upright & all_inside(qpos[:, 2:], 100.0) & all_inside(qvel, 100.0)
 
 
-def _inside(rows: Array, bound: float) -> NDArray[np.bool_]:
+def all_inside(rows: Array, bound: float) -> NDArray[np.bool_]:
     """Where a whole row [B, n] lies strictly inside ±bound, [B]."""
     inside: NDArray[np.bool_] = np.abs(rows) < bound
     # Nearly always every row does, and one look at the whole array is far cheaper than one per row.
@@ -191,9 +204,28 @@ def load_model(problem: MujocoProblem) -> mujoco.MjModel:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*settotalmass.*")
         model_spec = mujoco.MjSpec.from_file(str(path))
-        if problem.adjust_model is not None:
-            problem.adjust_model(model_spec)
+        change_model(model_spec, problem.changes)
         return model_spec.compile()
+
+
+def change_model(model_spec: mujoco.MjSpec, changes: ModelChanges) -> None:
+    """Edit a model in place, before it is compiled."""
+    motors = list(model_spec.actuators)
+    for motor, gear in zip(motors, changes.gears, strict=bool(changes.gears)):
+        motor.gear[0] = gear
+    for motor, bound in zip(motors, changes.control_bounds, strict=bool(changes.control_bounds)):
+        motor.ctrlrange = [-bound, bound]
+    driven = {motor.target for motor in motors}
+    for joint in model_spec.joints:
+        if joint.name not in driven:
+            continue
+        if changes.joint_damping is not None:
+            joint.damping[0] = changes.joint_damping  # linear; the other two are of higher order, and zero
+        if not changes.joint_limits:
+            joint.limited = 0
+    if changes.geom_density is not None:
+        for geom in model_spec.geoms:
+            geom.density = changes.geom_density
 
 
 def describe_problem(

@@ -15,8 +15,8 @@ from gymnasium.spaces import Box
 from gymnasium.utils import EzPickle
 from numpy.typing import NDArray
 
+from ucb_moppo.envs import PROBLEMS, find_problem
 from ucb_moppo.envs.problems import (
-    PROBLEMS,
     Motion,
     MujocoProblem,
     describe_problem,
@@ -30,7 +30,7 @@ _CAMERA: dict[str, Any] = {"trackbodyid": 1, "distance": 4.0}  # follows the tor
 
 
 class MujocoProblemEnv(MujocoEnv, EzPickle):
-    """One environment with a vector reward [m]; ``problem`` is one of the six names.
+    """One environment with a vector reward [m]; ``problem`` is one of the six names, ``protocol`` which variant.
 
     ``reward_space`` and ``reward_dim`` are what MO-Gymnasium's environments have. Keyword arguments
     (``render_mode``, ``width``, ``height``, camera) go to Gymnasium's MujocoEnv. The time limit is the
@@ -39,11 +39,12 @@ class MujocoProblemEnv(MujocoEnv, EzPickle):
 
     metadata: dict[str, Any] = {"render_modes": ["human", "rgb_array", "depth_array", "rgbd_tuple"]}  # noqa: RUF012
 
-    def __init__(self, problem: str, **kwargs: Any) -> None:
-        EzPickle.__init__(self, problem, **kwargs)
-        if problem not in PROBLEMS:
+    def __init__(self, problem: str, protocol: str = "gymnasium", **kwargs: Any) -> None:
+        EzPickle.__init__(self, problem, protocol, **kwargs)
+        found = find_problem(problem, protocol)
+        if found is None:
             raise ConfigError(f"unknown problem {problem!r}: {nearest_names(problem, PROBLEMS)}")
-        self.problem: MujocoProblem = PROBLEMS[problem]
+        self.problem: MujocoProblem = found
         kwargs.setdefault("default_camera_config", _CAMERA)
         super().__init__(self.problem.model, self.problem.frame_skip, observation_space=None, **kwargs)
         self.metadata = {**self.metadata, "render_fps": round(1.0 / self.dt)}

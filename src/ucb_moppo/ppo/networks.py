@@ -7,29 +7,73 @@ and inputs alike they compute K policies at once.
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = Any  # numpy.ndarray or jax.Array
 Params = dict[str, Array]
+Activation = Literal["tanh", "relu"]
+MAX_HIDDEN_LAYERS = 16
 
 HIDDEN_GAIN = float(np.sqrt(2.0))
 ACTOR_GAIN = 0.01
 CRITIC_GAIN = 1.0
 
 
-def apply_mlp(params: Params, inputs: Array, weight: Array) -> Array:
-    """Two tanh layers on inputs ⊕ w, then a linear layer on hidden ⊕ w: [B, d], [B, m] -> [B, out].
+@dataclass(frozen=True)
+class Network:
+    """How named parameters (hidden1 … hiddenL, head) make an output. The default is this package's own network."""
+
+    activation: Activation = "tanh"
+    hidden_layers: int = 2
+    """L, layers before the head."""
+    conditioned: bool = True
+    """Whether the input holds the weight."""
+    residual: bool = True
+    """Whether the head sees the weight (again)."""
+    squash: bool = False
+    """Whether tanh bounds the output; as for every actor, [-1, 1] is then stretched to the action range."""
+
+    def __post_init__(self) -> None:
+        if self.activation not in get_args(Activation):
+            raise ValueError(f"activation is {self.activation!r}; it must be one of {get_args(Activation)}")
+        layers = self.hidden_layers
+        if type(layers) is not int or not 1 <= layers <= MAX_HIDDEN_LAYERS:
+            raise ValueError(f"hidden_layers is {layers!r}; it must be 1 to {MAX_HIDDEN_LAYERS}")
+        for name in ("conditioned", "residual", "squash"):
+            if type(getattr(self, name)) is not bool:
+                raise ValueError(f"{name} is {getattr(self, name)!r}; it must be true or false")
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; ``Network(**data)`` reads it back."""
+        return asdict(self)
+
+    @property
+    def layers(self) -> list[str]:
+        """Names of the hidden layers, first to last."""
+        return [f"hidden{number}" for number in range(1, self.hidden_layers + 1)]
+
+
+OWN = Network()
+"""The paper's network: two tanh layers, the weight at the input and again before the head."""
+
+
+def apply_mlp(params: Params, inputs: Array, weight: Array, network: Network = OWN) -> Array:
+    """Hidden layers on inputs ⊕ w, then a linear layer on hidden ⊕ w: [B, d], [B, m] -> [B, out].
 
     w enters again before the last layer (the residual connection), which keeps the output sensitive to it.
+    ``network`` says where another method's network differs.
     """
     xp = inputs.__array_namespace__()
-    hidden = xp.concat([inputs, weight], axis=-1)
-    for layer in ("hidden1", "hidden2"):
-        hidden = xp.tanh(_linear(params, layer, hidden))
-    return _linear(params, "head", xp.concat([hidden, weight], axis=-1))
+    hidden = xp.concat([inputs, weight], axis=-1) if network.conditioned else inputs
+    for layer in network.layers:
+        hidden = _linear(params, layer, hidden)
+        hidden = xp.tanh(hidden) if network.activation == "tanh" else xp.maximum(hidden, hidden * 0)
+    output = _linear(params, "head", xp.concat([hidden, weight], axis=-1) if network.residual else hidden)
+    return xp.tanh(output) if network.squash else output
 
 
 def _linear(params: Params, layer: str, inputs: Array) -> Array:
@@ -83,15 +127,18 @@ def init_params(
     return {"actor": actor, "critic": critic}
 
 
+def add_noise(actor: Params, output: Array, noise: Array) -> Array:
+    """The actor's output [B, a] perturbed: Box by its std times normal noise, Discrete logits by Gumbel noise."""
+    if "log_std" not in actor:
+        return output + noise
+    return output + output.__array_namespace__().exp(actor["log_std"])[..., None, :] * noise
+
+
 def sample_action(actor: Params, output: Array, noise: Array) -> Array:
     """Reparametrised sample from the actor's output [B, a]: Box with normal noise, Discrete with Gumbel."""
-    xp = output.__array_namespace__()
-    if "log_std" in actor:
-        return output + xp.exp(actor["log_std"])[..., None, :] * noise
-    return xp.argmax(output + noise, axis=-1)
+    return greedy_action(add_noise(actor, output, noise), discrete="log_std" not in actor)
 
 
-def greedy_action(actor: Params, output: Array) -> Array:
+def greedy_action(output: Array, discrete: bool) -> Array:
     """The mean (Box) or the likeliest choice (Discrete): what evaluation and deployment use."""
-    xp = output.__array_namespace__()
-    return output if "log_std" in actor else xp.argmax(output, axis=-1)
+    return output.__array_namespace__().argmax(output, axis=-1) if discrete else output

@@ -216,7 +216,9 @@ def make_sections(runs: list[RunData]) -> list[Section]:
 
 def _protocol(run: RunData) -> str:
     reference = ", ".join(f"{x:g}" for x in run.reference_point)
-    return f"{run.problem} (horizon {run.run.config.get('horizon')}, reference point {reference})"
+    config = run.run.config
+    variant = f"protocol {config.get('protocol', 'gymnasium')}, horizon {config.get('horizon')}"
+    return f"{run.problem} ({variant}, reference point {reference})"
 
 
 def make_groups(runs: list[RunData]) -> list[Group]:
@@ -233,7 +235,7 @@ def make_groups(runs: list[RunData]) -> list[Group]:
     return [Group(label, tuple(sorted(found[label], key=lambda run: run.seed))) for label in labels]
 
 
-NOT_SETTINGS = ("problem", "method", "seed", "threads", "preset", "horizon", "reference_point")
+NOT_SETTINGS = ("problem", "protocol", "method", "seed", "threads", "preset", "horizon", "reference_point")
 
 
 def _flat_settings(run: RunData) -> dict[str, Any]:

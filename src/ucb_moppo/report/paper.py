@@ -1,8 +1,8 @@
-"""The paper's own numbers as data, each with the protocol it was measured under.
+"""Published numbers as data, each with the protocol it was measured under: the paper's, and others of class A.
 
-HV and EU: mean and standard deviation over three seeds, from the full table of its supplement. Numbers of
-different protocols never share a column, because they measure different things: 500 against 1,000 steps, other
-models, other scales of an objective.
+HV and EU of the paper: mean and standard deviation over three seeds, from the full table of its supplement.
+Numbers of different protocols never share a column, because they measure different things: 500 against 1,000
+steps, other models, other scales of an objective.
 """
 
 from __future__ import annotations
@@ -28,16 +28,17 @@ METHOD_PROTOCOLS = {
 
 
 class Published(NamedTuple):
-    """What the paper prints for one method on one problem."""
+    """What a publication prints for one method on one problem; None where it does not say."""
 
     method: str
     protocol: str
     hypervolume: float
-    hypervolume_std: float
-    expected_utility: float
-    expected_utility_std: float
-    policies: int | None
-    """Policies kept after convergence, where the paper says so."""
+    hypervolume_std: float | None
+    expected_utility: float | None
+    expected_utility_std: float | None
+    policies: int | None = None
+    """Policies kept after convergence."""
+    source: str = "paper, 3 seeds"
 
 
 # Per problem: (scale of HV, scale of EU), then per method of METHOD_PROTOCOLS HV ± and EU ± in those scales.
@@ -129,6 +130,65 @@ _POLICIES = {
     "Hopper-v2": {"PGMORL": 206, "CAPQL": 30, "GPI-LS": 45, "UCB-MOPPO": 30},
     "Hopper-v3": {"PGMORL": 4023, "CAPQL": 82, "GPI-LS": 89, "UCB-MOPPO": 108},
 }
+
+
+_HYPER_MORL = "Hyper-MORL (IJCAI 2024), 9 seeds, 12M to 120M steps"
+_COLA = "COLA (NeurIPS 2025), 5 seeds, 3M steps"
+_BY_COLA = "run by COLA's authors, 3M steps"
+# Class A in the literature. Per problem: scale of HV, then (method, source, HV, its ±, EU).
+_CLASS_A: dict[str, tuple[float, list[tuple[str, str, float, float | None, float | None]]]] = {
+    "Swimmer-v2": (1e4, [("Hyper-MORL", _HYPER_MORL, 2.88, 0.44, 163.0)]),
+    "HalfCheetah-v2": (1e6, [("Hyper-MORL", _HYPER_MORL, 5.53, 0.10, 2289.0)]),
+    "Walker2d-v2": (
+        1e6,
+        [
+            ("Hyper-MORL", _HYPER_MORL, 5.37, 0.35, 2158.0),
+            ("COLA", _COLA, 4.87, 0.05, None),
+            ("PGMORL", _BY_COLA, 4.50, None, None),
+            ("Q-Pensieve", _BY_COLA, 4.37, None, None),
+            ("CAPQL", _BY_COLA, 3.35, None, None),
+        ],
+    ),
+    "Ant-v2": (
+        1e6,
+        [
+            ("Hyper-MORL", _HYPER_MORL, 7.49, 0.16, 2531.0),
+            ("COLA", _COLA, 11.33, 2.76, None),
+            ("PGMORL", _BY_COLA, 5.40, None, None),
+            ("Q-Pensieve", _BY_COLA, 6.93, None, None),
+            ("CAPQL", _BY_COLA, 7.07, None, None),
+        ],
+    ),
+    "Hopper-v2": (
+        1e7,
+        [
+            ("Hyper-MORL", _HYPER_MORL, 2.05, 0.06, 4370.0),
+            ("COLA", _COLA, 2.11, 0.03, None),
+            ("PGMORL", _BY_COLA, 1.90, None, None),
+            ("Q-Pensieve", _BY_COLA, 2.06, None, None),
+            ("CAPQL", _BY_COLA, 1.65, None, None),
+        ],
+    ),
+    "Hopper-v3": (
+        1e10,
+        [
+            ("Hyper-MORL", _HYPER_MORL, 3.58, 0.25, 3345.0),
+            ("COLA", _COLA, 3.41, 0.04, None),
+            ("PGMORL", _BY_COLA, 3.35, None, None),
+            ("Q-Pensieve", _BY_COLA, 3.29, None, None),
+            ("CAPQL", _BY_COLA, 1.92, None, None),
+        ],
+    ),
+}
+
+
+def published_class_a(problem: str) -> list[Published]:
+    """What others published under PGMORL's protocol for one of the six problems."""
+    scale, rows = _CLASS_A.get(problem.removeprefix("ucb_moppo/"), (1.0, []))
+    return [
+        Published(method, "A", hv * scale, None if std is None else std * scale, eu, None, source=source)
+        for method, source, hv, std, eu in rows
+    ]
 
 
 def published(problem: str) -> list[Published]:

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ucb_moppo.report.data import INDICATORS, Group, RunData, Section
-from ucb_moppo.report.paper import PROTOCOLS, published
+from ucb_moppo.report.paper import PROTOCOLS, published, published_class_a
 from ucb_moppo.report.statistics import CONFIDENCE, Estimate, aggregate, estimate
 
 NONE = "–"
-PAPER_HORIZON = 1000
+CLASSES = {("gymnasium", 1000): "B", ("pgmorl", 500): "A"}
+"""The literature's name for a protocol and its horizon, with reference point 0."""
 COMPARED = ("hypervolume", "expected_utility")
 """What methods are compared by; of the others a table for the eye shows the mean alone, and CSV everything."""
 
@@ -155,37 +156,53 @@ def paper_table(section: Section) -> Table | None:
         return None
     columns = ["method", "source", *(f"{name} (protocol {p})" for p in PROTOCOLS for name in ("HV", "EU"))]
     rows = []
-    if is_paper_protocol(section.first):
+    own = protocol_class(section.first)
+    if own is not None:
         for group in section.groups:
             found = [estimate(group.values(name)) for name in ("hypervolume", "expected_utility")]
-            cells = _under("B", *(mean_and_std(one) for one in found))
-            rows.append((group.label, f"this report, {found[0].num} seed{'s' * (found[0].num != 1)}", *cells))
-    for one in theirs:
-        hv = " ± ".join(alike(one.hypervolume, one.hypervolume_std))
-        eu = " ± ".join(alike(one.expected_utility, one.expected_utility_std))
-        rows.append((one.method, "paper, 3 seeds", *_under(one.protocol, hv, eu)))
+            cells = _under(own, *(mean_and_std(one) for one in found))
+            rows.append((group.label, _own_source(found[0]), *cells))
+    for one in theirs + (published_class_a(section.problem) if own == "A" else []):
+        hv = _printed(one.hypervolume, one.hypervolume_std)
+        eu = _printed(one.expected_utility, one.expected_utility_std)
+        rows.append((one.method, one.source, *_under(one.protocol, hv, eu)))
     note = "Numbers of different protocols are not comparable. " + " ".join(
         f"Protocol {name}: {meaning}." for name, meaning in PROTOCOLS.items()
     )
-    if not is_paper_protocol(section.first):
+    if own is None:
         note += " These runs have another horizon or reference point, so their numbers have no column here."
     title = f"The paper's numbers for {section.problem}"
     return Table(f"paper-{slug(section.title)}", title, tuple(columns), tuple(rows), note, _plain_paper(section))
 
 
+def _own_source(one: Estimate) -> str:
+    return f"this report, {one.num} seed{'s' * (one.num != 1)}"
+
+
 def _plain_paper(section: Section) -> Plain:
     """A row per method and source; the protocol is a column of its own."""
     rows: list[tuple[object, ...]] = []
-    for group in section.groups if is_paper_protocol(section.first) else ():
+    own = protocol_class(section.first)
+    for group in section.groups if own else ():
         hv, eu = (estimate(group.values(name)) for name in COMPARED)
-        rows.append((group.label, "this report", "B", hv.num, hv.mean, hv.std, eu.mean, eu.std))
-    rows += [(one.method, "paper", one.protocol, 3, *one[2:6]) for one in published(section.problem)]
-    return ("method", "source", "protocol", "seeds", "HV mean", "HV std", "EU mean", "EU std"), tuple(rows)
+        rows.append((group.label, _own_source(hv), own, hv.mean, hv.std, eu.mean, eu.std))
+    for one in published(section.problem) + (published_class_a(section.problem) if own == "A" else []):
+        hv_eu = (one.hypervolume, one.hypervolume_std, one.expected_utility, one.expected_utility_std)
+        rows.append((one.method, one.source, one.protocol, *hv_eu))
+    return ("method", "source", "protocol", "HV mean", "HV std", "EU mean", "EU std"), tuple(rows)
 
 
-def is_paper_protocol(run: RunData) -> bool:
-    """Whether a run's numbers are class B, as the paper's MOPPO columns are."""
-    return run.run.config.get("horizon") == PAPER_HORIZON and not any(run.reference_point)
+def _printed(value: float | None, std: float | None) -> str:
+    if value is None:
+        return NONE
+    return number(value) if std is None else " ± ".join(alike(value, std))
+
+
+def protocol_class(run: RunData) -> str | None:
+    """The class a run's numbers belong to: A is PGMORL's, B that of the paper's MOPPO columns; None: neither."""
+    config = run.run.config
+    protocol, horizon = str(config.get("protocol", "gymnasium")), int(config.get("horizon") or 0)
+    return None if any(run.reference_point) else CLASSES.get((protocol, horizon))
 
 
 def _under(protocol: str, hv: str, eu: str) -> list[str]:

@@ -116,9 +116,8 @@ def act(policy: Policy, observation: np.ndarray) -> np.ndarray:
 
     stats = Statistics(*(policy.tensors[name] for name in STATISTICS))
     inputs = normalise(stats, observation.astype(np.float32))
-    return np.asarray(
-        greedy_action(policy.actor, apply_mlp(policy.actor, inputs, policy.weight.astype(np.float32)[None]))
-    )
+    output = apply_mlp(policy.actor, inputs, policy.weight.astype(np.float32)[None], policy.network)
+    return np.asarray(greedy_action(output, policy.spec.action.discrete))
 
 
 def frame_rate(own: Any) -> tuple[int, float]:
@@ -132,11 +131,12 @@ def make_drawable(run: Run) -> Any:
     """One environment of the run's problem that draws itself."""
     from ucb_moppo.envs import PROBLEMS
     from ucb_moppo.envs.adapter import GymBatch
+    from ucb_moppo.envs.registration import gymnasium_id
 
     problem, config = run.config["problem"], run.config
     options: dict[str, Any] = {"render_mode": "rgb_array"}
     if problem in PROBLEMS:
-        problem = f"ucb_moppo.envs.registration:ucb_moppo/{problem}"
+        problem = gymnasium_id(problem, config.get("protocol", "gymnasium"))
         options |= {"width": WIDTH, "height": HEIGHT, "default_camera_config": _CAMERA}
     try:
         batch = GymBatch(problem, 1, config["horizon"], config["reference_point"], **options)

@@ -1,0 +1,187 @@
+"""One cell of a sweep: an ordinary run in a directory of its own, then its result file."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from ucb_moppo.bench.provenance import code_version, hardware
+from ucb_moppo.bench.result import make_result, write_result
+from ucb_moppo.bench.spec import Cell, cell_config
+from ucb_moppo.config import from_json, to_json
+from ucb_moppo.errors import DisagreementError, RunFormatError, UcbMoppoError
+from ucb_moppo.run import CONFIG, SUMMARY, Run, load_run
+from ucb_moppo.storage import dump_json, replace_file
+
+State = Literal["new", "finished", "broken"]
+RESUMABLE = ("ucb", "mean", "random", "fixed")
+
+
+@dataclass(frozen=True)
+class Task:
+    """A cell and where its files go."""
+
+    cell: Cell
+    runs: Path
+    out: Path
+    steps: int
+    """What the run is asked to train for."""
+
+    @property
+    def run(self) -> Path:
+        return self.runs / self.cell.name
+
+    @property
+    def result(self) -> Path:
+        return self.out / f"{self.cell.name}.json"
+
+    @property
+    def provenance(self) -> Path:
+        """Beside the run: the code and hardware it was made with, known only while it is made."""
+        return self.runs / f"{self.cell.name}.provenance.json"
+
+    @property
+    def log(self) -> Path:
+        """Beside the run: what libraries printed, and the traceback of a failure."""
+        return self.runs / f"{self.cell.name}.log"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a cell ended."""
+
+    succeeded: bool
+    reason: str = ""
+    skipped: bool = False
+
+
+def examine(task: Task) -> State:
+    """What is there of a cell; refused if it was made with other settings than the sweep asks for."""
+    if not (task.run / CONFIG).exists():
+        return "new"
+    run = load_run(task.run)
+    check_settings(task, run)
+    try:
+        return "finished" if run.summary["finished"] else "broken"
+    except RunFormatError:
+        return "broken"
+
+
+def check_settings(task: Task, run: Run) -> None:
+    from ucb_moppo.api import differences
+
+    there, asked = (json.loads(json.dumps(to_json(c))) for c in (from_json(run.config), cell_config(task.cell)))
+    changes = "; ".join(differences(there, asked))
+    if changes:
+        raise DisagreementError(
+            f"{task.run} holds a run with other settings: {changes}. Put the sweep's settings back, move that "
+            f"run away, or name other places with --runs and --out"
+        )
+
+
+def run_task(task: Task) -> Outcome:
+    """Train or continue a cell and write its result. Only being asked to stop is not an outcome."""
+    try:
+        state = examine(task)
+        if state != "finished":
+            train_cell(task, state)
+        share(task)
+        return Outcome(True, skipped=state == "finished")
+    except UcbMoppoError as fault:
+        return Outcome(False, str(fault))
+    except Exception as fault:
+        note(task, traceback.format_exc())
+        return Outcome(False, f"{type(fault).__name__}: {fault} (the traceback is in {task.log})")
+
+
+def train_cell(task: Task, state: State) -> None:
+    from ucb_moppo.api import resume, train
+
+    record_provenance(task, state)
+    cell = task.cell
+    if state == "broken" and cell.method in RESUMABLE:
+        resume(task.run, quiet=True)
+        return
+    if task.run.exists():
+        move_aside(task.run)
+    settings = dict(cell.settings)
+    if cell.max_seconds is not None:
+        settings["max_seconds"] = cell.max_seconds
+    train(cell.problem, method=cell.method, seed=cell.seed, out=task.run, quiet=True, **settings)
+
+
+def move_aside(run: Path) -> None:
+    """Keep what is left of a run that cannot be continued, out of the way of the new one."""
+    number = 1
+    while (aside := run.with_name(f"{run.name}.broken-{number}")).exists():
+        number += 1
+    run.rename(aside)
+
+
+def record_provenance(task: Task, state: State) -> None:
+    """Note the code and hardware; a run continued by other code has been made by both."""
+    commit = code_version()
+    if state == "broken" and task.cell.method in RESUMABLE:
+        before = read_provenance(task)["commit"]
+        commit = commit if before.endswith(commit) else f"{before}, then {commit}"
+    task.provenance.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(task.provenance, dump_json({"commit": commit, "hardware": hardware()}))
+
+
+def read_provenance(task: Task) -> dict[str, Any]:
+    """What was noted when the run was made; unknown of one that somebody put there."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        data = json.loads(task.provenance.read_text(encoding="utf-8"))
+        return {"commit": str(data["commit"]), "hardware": dict(data["hardware"])}
+    return {"commit": "unknown", "hardware": {}}
+
+
+def share(task: Task) -> None:
+    """Write the result file of a finished run."""
+    write_result(task.result, make_result(load_run(task.run), read_provenance(task)))
+
+
+def note(task: Task, text: str) -> None:
+    with suppress(OSError):
+        task.log.parent.mkdir(parents=True, exist_ok=True)
+        with task.log.open("a", encoding="utf-8") as file:
+            file.write(text)
+
+
+def progress(task: Task) -> dict[str, Any]:
+    """The summary as the last stage left it, for the eye; empty before the first evaluation."""
+    with suppress(OSError, ValueError):
+        found = json.loads((task.run / SUMMARY).read_text(encoding="utf-8"))
+        return found if isinstance(found, dict) else {}
+    return {}
+
+
+@contextmanager
+def printing_to(path: Path) -> Iterator[None]:
+    """Send what this process and its libraries print to a file: the terminal belongs to the sweep."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    before = [os.dup(descriptor) for descriptor in (1, 2)]
+    with path.open("ab") as file:
+        for descriptor in (1, 2):
+            os.dup2(file.fileno(), descriptor)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for descriptor, copy in zip((1, 2), before, strict=True):
+            os.dup2(copy, descriptor)
+            os.close(copy)
+
+
+def run_logged(task: Task) -> Outcome:
+    """``run_task`` in a process of its own, which prints to the cell's log."""
+    with printing_to(task.log):
+        return run_task(task)

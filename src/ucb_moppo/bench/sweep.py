@@ -1,0 +1,153 @@
+"""Runs a sweep: what is finished is skipped, what broke is continued, what fails is named at the end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from ucb_moppo.bench.cell import Outcome, Task, examine, run_logged, run_task
+from ucb_moppo.bench.display import Board, Display, make_display
+from ucb_moppo.bench.processes import Lost, run_cells
+from ucb_moppo.bench.spec import cell_config, read_spec
+from ucb_moppo.cores import available_cores
+from ucb_moppo.errors import ConfigError, Interrupted, UcbMoppoError
+
+EXECUTORS = ("processes", "local")
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A sweep, where its files go and how it runs."""
+
+    name: str
+    tasks: tuple[Task, ...]
+    runs: Path
+    out: Path
+    executor: str = "processes"
+    cores: int = 0
+    """0: all that this process may use."""
+
+    @property
+    def slots(self) -> int:
+        """Cells at a time. By the whole sweep, so that the last ones to run get the same share of the cores."""
+        if self.executor == "local":
+            return 1
+        return min(len(self.tasks), len(available_cores()[: self.cores or None]))
+
+
+def make_sweep(
+    spec: Path, *, runs: Path | None = None, out: Path | None = None, executor: str = "processes", cores: int = 0
+) -> Sweep:
+    """The sweep that a JSON file asks for; everything wrong with it is found here."""
+    if executor not in EXECUTORS:
+        raise ConfigError(f"executor is {executor!r}; choose one of {', '.join(EXECUTORS)}")
+    allowed = len(available_cores())
+    if not 0 <= cores <= allowed:
+        raise ConfigError(f"--cores is {cores}; this process may use {allowed}, and 0 stands for all of them")
+    asked = read_spec(spec)
+    places = runs or Path("runs") / asked.name, out or Path("results") / asked.name
+    for place in places:
+        if place.exists() and not place.is_dir():
+            raise ConfigError(f"{place} is a file; name a directory with --runs or --out")
+    tasks = tuple(Task(cell, *places, cell_config(cell).steps) for cell in asked.cells())
+    return Sweep(asked.name, tasks, *places, executor, cores)
+
+
+def run_sweep(sweep: Sweep, display: Display | None = None) -> dict[str, Outcome]:
+    """Run every cell that is not finished; how each ended, by name."""
+    display = display or make_display()
+    board = Board(sweep.tasks, sweep.slots)
+    display.start(board)
+
+    def note(task: Task, outcome: Outcome) -> None:
+        board.outcomes[task.cell.name] = outcome
+        display.ended(task, outcome)
+
+    try:
+        with terminable():
+            for task, outcome in perform(sweep, unfinished(board.tasks, note)):
+                note(task, outcome)
+    finally:
+        display.stop()
+    return board.outcomes
+
+
+def unfinished(tasks: Sequence[Task], note: Callable[[Task, Outcome], None]) -> list[Task]:
+    """The cells left to run. What is finished, or is not what the sweep asks for, is noted right away."""
+    left = []
+    for task in tasks:
+        try:
+            state = examine(task)
+        except UcbMoppoError as fault:
+            note(task, Outcome(False, str(fault)))
+            continue
+        if state == "finished":
+            note(task, run_task(task))
+        else:
+            left.append(task)
+    return left
+
+
+def perform(sweep: Sweep, tasks: Sequence[Task]) -> Iterator[tuple[Task, Outcome]]:
+    """The cells as they end."""
+    work = run_task if sweep.executor == "local" else run_logged
+    found: Any = run_cells(tasks, work, executor=sweep.executor, cores=sweep.cores, slots=sweep.slots)
+    with closing(found):
+        for task, outcome in found:
+            yield (
+                task,
+                Outcome(False, f"{outcome.reason}; see {task.log}") if isinstance(outcome, Lost) else outcome,
+            )
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """SIGTERM stops a sweep like Ctrl-C does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        # Not print: the signal may have come in the middle of one, and streams are not reentrant.
+        os.write(2, b"stopping: the cells under way save what they have; once more to stop at once\n")
+        raise Interrupted("stopped; the same command continues the sweep", number)
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def describe_sweep(sweep: Sweep) -> str:
+    """What would be done, cell by cell."""
+    lines = [f"{sweep.name}: {len(sweep.tasks)} cells, {sweep.slots} at a time"]
+    words = {"new": "to run", "finished": "finished, to skip", "broken": "broken off, to continue"}
+    for task in sweep.tasks:
+        try:
+            state = words[examine(task)]
+        except UcbMoppoError as fault:
+            state = f"cannot run: {fault}"
+        lines.append(f"{task.cell.name}: {task.steps:,} steps, {state}")
+    return "\n".join([*lines, f"runs go to {sweep.runs}, results to {sweep.out}"])
+
+
+def describe_end(sweep: Sweep, outcomes: dict[str, Outcome]) -> str:
+    """What came of it, with the reason of every failure."""
+    failed = {name: outcome.reason for name, outcome in outcomes.items() if not outcome.succeeded}
+    skipped = sum(outcome.skipped for outcome in outcomes.values())
+    finished = len(outcomes) - len(failed)
+    before = f" ({skipped} of them before)" if skipped else ""
+    lines = [f"{len(outcomes)} cells: {finished} finished{before}, {len(failed)} failed"]
+    lines += [f"failed: {name}: {reason}" for name, reason in failed.items()]
+    if finished:
+        lines.append(f"results: {sweep.out}   table: ucb-moppo report {sweep.out}")
+    return "\n".join(lines)

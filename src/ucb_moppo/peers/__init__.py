@@ -1,0 +1,75 @@
+"""Other methods behind one interface, so that all are trained, counted, evaluated and reported alike.
+
+A peer is imported when it is made: some need ``pip install 'ucb-moppo[peers]'``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from typing import Any, NamedTuple, Protocol
+
+from numpy.typing import NDArray
+
+from ucb_moppo.envs.base import EnvSpec
+from ucb_moppo.errors import ConfigError, nearest_names
+from ucb_moppo.peers.base import MakeEnvs, Peer, PeerConfig
+
+
+class Entry(NamedTuple):
+    """Where a peer's parts are, as "module:name"."""
+
+    make: str
+    """A `MakePeer`."""
+    published: str
+    """A function from a problem's name to its published settings, a frozen dataclass instance; needs no extra."""
+
+
+PEERS = {
+    "pgmorl": Entry("ucb_moppo.peers.morl_baselines:PGMORLPeer", "ucb_moppo.peers.settings:published_pgmorl"),
+    "capql": Entry("ucb_moppo.peers.morl_baselines:CAPQLPeer", "ucb_moppo.peers.settings:published_capql"),
+    "gpils": Entry("ucb_moppo.peers.morl_baselines:GPILSPeer", "ucb_moppo.peers.settings:published_gpils"),
+    "pdmorl": Entry("ucb_moppo.peers.pdmorl:make_peer", "ucb_moppo.peers.pdmorl.settings:published"),
+}
+
+
+class MakePeer(Protocol):
+    """Makes a peer for a problem from a config whose every setting is decided.
+
+    ``make_envs(num_envs, num_threads)`` makes its environments; ``weights`` [W, m] are those that a conditioned
+    policy is evaluated on.
+    """
+
+    def __call__(self, spec: EnvSpec, config: PeerConfig, make_envs: MakeEnvs, weights: NDArray) -> Peer: ...
+
+
+def find_peer(method: str) -> MakePeer:
+    """The constructor of a peer; what it needs and is not installed is found here."""
+    make: MakePeer = _find(method, _entry(method).make)
+    return make
+
+
+def make_settings(method: str, problem: str, changes: dict[str, Any]) -> dict[str, Any]:
+    """All settings of a peer: the published ones for the problem, under those given by name."""
+    settings = _find(method, _entry(method).published)(problem.removeprefix("ucb_moppo/"))
+    known = [f.name for f in dataclasses.fields(settings)]
+    for name in changes:
+        if name not in known:
+            raise ConfigError(f"unknown setting {name!r} of {method}; {nearest_names(name, known)}")
+    return dataclasses.asdict(dataclasses.replace(settings, **changes))
+
+
+def _entry(method: str) -> Entry:
+    if method not in PEERS:
+        raise ConfigError(f"unknown peer {method!r}; {nearest_names(method, PEERS)}")
+    return PEERS[method]
+
+
+def _find(method: str, place: str) -> Any:
+    module, _, name = place.partition(":")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except ModuleNotFoundError as missing:
+        raise ConfigError(
+            f"method {method} needs {missing.name}, which is not installed: pip install 'ucb-moppo[peers]'"
+        ) from missing
