@@ -5,6 +5,8 @@ All objectives are maximised. Every one counts the steps of its episode in ``sel
 
 from __future__ import annotations
 
+import os
+import signal
 from typing import Any
 
 import gymnasium
@@ -130,6 +132,15 @@ class Raising(Counter):
         return np.array([1.0, float(action)])
 
 
+class Deadly(Counter):
+    """Kills its own process at its third step, as a crash in a simulator's library does."""
+
+    def pay(self, action: Any) -> NDArray:
+        if self.time == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return np.array([1.0, float(action)])
+
+
 class NotANumber(Counter):
     """Pays NaN at its third step."""
 
@@ -229,6 +240,7 @@ register("Scalar-v0", Scalar)
 register("SecretScalar-v0", SecretScalar)
 register("Disagreeing-v0", Disagreeing)
 register("Raising-v0", Raising)
+register("Deadly-v0", Deadly)
 register("NotANumber-v0", NotANumber)
 register("ManyButtons-v0", ManyButtons)
 register("Talker-v0", Talker)

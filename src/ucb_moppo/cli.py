@@ -35,7 +35,7 @@ USAGE = """ucb-moppo: find a Pareto set of policies for problems with several ob
   ucb-moppo resume RUN        continue a run that was interrupted, exactly where it stood
   ucb-moppo show RUN          what was run and found
   ucb-moppo evaluate RUN      evaluate a run's policies again, on more weights or episodes
-  ucb-moppo report RUN...     a page with figures and tables about one run or several
+  ucb-moppo report RUN...     a page with figures and tables about runs, or about the results of a sweep
   ucb-moppo view RUN          a page in your browser where a preference picks the policy
   ucb-moppo interpolate RUN   evaluate each policy on more and more weights, without training
   ucb-moppo bench SPEC.json   run methods × problems × seeds side by side and keep results to share
@@ -128,12 +128,12 @@ class Show:
 
 @dataclass(frozen=True)
 class Report:
-    """Write one self-contained HTML page about one run or several, with its figures and tables as files."""
+    """Write one self-contained HTML page about runs and results, with its figures and tables as files."""
 
     runs: Annotated[
         tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN [RUN ...]", help_behavior_hint="")
     ] = ()
-    """Directories of the runs."""
+    """Directories of runs, result files, and directories of result files such as `ucb-moppo bench` writes."""
     out: Path = Path("report")
     """Directory of the report."""
 
@@ -176,8 +176,10 @@ class Bench:
     """Directory of the runs."""
     cores: int = 0
     """Cores to use, shared out among the cells that run side by side (0: all)."""
-    executor: Literal["processes", "local"] = "processes"
-    """processes: cells side by side; local: one after the other in this process."""
+    executor: Literal["processes", "local", "ray"] = "processes"
+    """processes: cells side by side on this machine; ray: on a cluster; local: one after the other, right here."""
+    ray_address: Annotated[str | None, hint("a Ray of its own on this machine")] = None
+    """Address of a running Ray cluster, for --executor ray; all nodes must see the same files."""
     dry_run: bool = False
     """Check the sweep, say what would be done and do nothing."""
 

@@ -101,8 +101,8 @@ def test_horizons_do_not_share_a_section(tmp_path):
     )
     titles = [section.title for section in make_sections(runs)]
     assert titles == [
-        "Swimmer-v2 (horizon 1000, reference point 0, 0)",
-        "Swimmer-v2 (horizon 500, reference point 0, 0)",
+        "Swimmer-v2 (protocol gymnasium, horizon 1000, reference point 0, 0)",
+        "Swimmer-v2 (protocol gymnasium, horizon 500, reference point 0, 0)",
     ]
 
 

@@ -61,7 +61,7 @@ def test_report_of_several_runs(tmp_path):
     page = (tmp_path / "out" / "index.html").read_text()
     names = {path.stem for path in (tmp_path / "out" / "figures").glob("*.png")}
     assert {"bands-paper-problem-reference-point-0-0", "interpolation-ucb0", "front-three"} <= {
-        re.sub(r"-horizon-\d+", "", name) for name in names
+        re.sub(r"-protocol-\w+-horizon-\d+", "", name) for name in names
     }
     assert "has trained no surrogate" in page
     assert "Methods over all problems" in page

@@ -6,19 +6,20 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from ucb_moppo.bench.provenance import code_version, hardware
-from ucb_moppo.bench.result import make_result, write_result
+from ucb_moppo.bench.result import make_result, read_result, write_result
 from ucb_moppo.bench.spec import Cell, cell_config
-from ucb_moppo.config import from_json, to_json
+from ucb_moppo.config import to_json
 from ucb_moppo.errors import DisagreementError, RunFormatError, UcbMoppoError
+from ucb_moppo.lock import locked
 from ucb_moppo.run import CONFIG, SUMMARY, Run, load_run
-from ucb_moppo.storage import dump_json, replace_file
+from ucb_moppo.storage import dump_json, finite_or_none, replace_file
 
 State = Literal["new", "finished", "broken"]
 RESUMABLE = ("ucb", "mean", "random", "fixed")
@@ -75,15 +76,25 @@ def examine(task: Task) -> State:
 
 
 def check_settings(task: Task, run: Run) -> None:
+    """Refuse a run with other settings than the cell's; those that a run of an older version lacks do not count."""
     from ucb_moppo.api import differences
 
-    there, asked = (json.loads(json.dumps(to_json(c))) for c in (from_json(run.config), cell_config(task.cell)))
-    changes = "; ".join(differences(there, asked))
+    asked = json.loads(json.dumps(to_json(cell_config(task.cell))))
+    changes = "; ".join(differences(run.config, _known_to(run.config, asked)))
     if changes:
         raise DisagreementError(
             f"{task.run} holds a run with other settings: {changes}. Put the sweep's settings back, move that "
             f"run away, or name other places with --runs and --out"
         )
+
+
+def _known_to(config: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings asked for that a stored config has."""
+    return {
+        name: _known_to(config[name], value) if isinstance(value, dict) else value
+        for name, value in asked.items()
+        if name in config
+    }
 
 
 def run_task(task: Task) -> Outcome:
@@ -104,6 +115,9 @@ def run_task(task: Task) -> Outcome:
 def train_cell(task: Task, state: State) -> None:
     from ucb_moppo.api import resume, train
 
+    if task.run.exists():
+        with locked(task.run):  # refused if another process is at it
+            pass
     record_provenance(task, state)
     cell = task.cell
     if state == "broken" and cell.method in RESUMABLE:
@@ -144,8 +158,13 @@ def read_provenance(task: Task) -> dict[str, Any]:
 
 
 def share(task: Task) -> None:
-    """Write the result file of a finished run."""
-    write_result(task.result, make_result(load_run(task.run), read_provenance(task)))
+    """Write the result file of a finished run, unless it is there: its commit may be known nowhere else."""
+    result = json.loads(json.dumps(finite_or_none(make_result(load_run(task.run), read_provenance(task)))))
+    with suppress(RunFormatError):
+        there = read_result(task.result)
+        if all(there.get(name) == result[name] for name in result if name not in ("commit", "hardware")):
+            return
+    write_result(task.result, result)
 
 
 def note(task: Task, text: str) -> None:

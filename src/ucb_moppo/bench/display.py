@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from time import perf_counter
 from typing import Protocol, TextIO
 
 import numpy as np
@@ -26,7 +25,6 @@ class Board:
     slots: int
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     """By name, of the cells that have ended."""
-    begun: float = field(default_factory=perf_counter)
 
     def count(self, succeeded: bool) -> int:
         return sum(outcome.succeeded == succeeded for outcome in self.outcomes.values())

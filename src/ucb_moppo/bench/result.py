@@ -4,7 +4,7 @@ kind, format           what the file is
 problem, method, seed  which cell it is
 config                 every setting of the run
 commit, versions, hardware  where it comes from; nothing names the machine, its owner or a path
-finished               false if the run ended before its last step
+finished, stopped      whether the run reached its last step, and what ended it if not
 steps                  environment steps: training, evaluation, pretraining
 seconds                wall time of the run
 objectives, reference_point, policies, parameters  of the problem, and what the method keeps
@@ -24,7 +24,15 @@ from typing import Any
 
 from ucb_moppo.errors import DamagedFileError
 from ucb_moppo.run import Run
-from ucb_moppo.storage import check_format, finite_or_none, parse_object, read_bytes, replace_file, writing
+from ucb_moppo.storage import (
+    check_format,
+    finite_or_none,
+    parse_json,
+    parse_object,
+    read_bytes,
+    replace_file,
+    writing,
+)
 
 FORMAT, KIND = 1, "ucb-moppo result"
 MAX_RESULT = 16 << 20
@@ -44,6 +52,7 @@ def make_result(run: Run, provenance: Mapping[str, Any]) -> dict[str, Any]:
         "versions": summary.get("versions", {}),
         "hardware": provenance["hardware"],
         "finished": summary["finished"],
+        "stopped": summary.get("stopped"),
         "steps": {name.removesuffix("_steps"): summary.get(name, 0) for name in COSTS[:3]},
         "seconds": summary["seconds"],
         **{name: summary[name] for name in ("objectives", "reference_point", "policies", "parameters")},
@@ -68,6 +77,12 @@ def write_result(path: Path, result: Mapping[str, Any]) -> None:
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, ("{\n" + ",\n".join(lines) + "\n}\n").encode())
+
+
+def is_result(path: Path) -> bool:
+    """Whether a JSON file says that it is a result file; one that is not JSON at all is damaged."""
+    data = parse_json(read_bytes(path.parent, path.name, MAX_RESULT), path)
+    return isinstance(data, dict) and data.get("kind") == KIND
 
 
 def read_result(path: Path) -> dict[str, Any]:
@@ -123,6 +138,10 @@ def _is_object(value: Any) -> bool:
     return isinstance(value, dict)
 
 
+def _is_config(value: Any) -> bool:
+    return isinstance(value, dict) and (value.get("horizon") is None or _is_count(value["horizon"]))
+
+
 def _has(names: tuple[str, ...], fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, dict) and all(fits(value.get(name)) for name in names)
 
@@ -131,7 +150,7 @@ _ENTRIES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "problem": (_is_text, "text"),
     "method": (_is_text, "text"),
     "seed": (_is_count, "a whole number"),
-    "config": (_is_object, "an object of settings"),
+    "config": (_is_config, "an object of settings, the horizon a whole number"),
     "commit": (_is_text, "text"),
     "versions": (_is_object, "an object of versions"),
     "hardware": (_is_object, "an object"),

@@ -60,7 +60,10 @@ class Spec:
         ]
 
     def _cell(self, problem: str, method: str, seed: int) -> Cell:
-        settings = {**self.settings, **self.per_problem.get(problem, {}), **self.per_method.get(method, {})}
+        # One shard unless told otherwise: left open, their number and with it the last bits of a result would hang
+        # on the cores that a cell happens to get.
+        settings = {"shards": 1, **self.settings}
+        settings |= {**self.per_problem.get(problem, {}), **self.per_method.get(method, {})}
         max_seconds = settings.pop("max_seconds", None)
         return Cell(problem, method, seed, settings, max_seconds)
 

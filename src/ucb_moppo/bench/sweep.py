@@ -14,12 +14,10 @@ from typing import Any
 
 from ucb_moppo.bench.cell import Outcome, Task, examine, run_logged, run_task
 from ucb_moppo.bench.display import Board, Display, make_display
-from ucb_moppo.bench.processes import Lost, run_cells
 from ucb_moppo.bench.spec import cell_config, read_spec
 from ucb_moppo.cores import available_cores
 from ucb_moppo.errors import ConfigError, Interrupted, UcbMoppoError
-
-EXECUTORS = ("processes", "local")
+from ucb_moppo.pool import EXECUTORS, run_cells
 
 
 @dataclass(frozen=True)
@@ -32,38 +30,47 @@ class Sweep:
     out: Path
     executor: str = "processes"
     cores: int = 0
-    """0: all that this process may use."""
+    """0: all that this process may use, or all of the cluster."""
+    ray_address: str | None = None
 
     @property
     def slots(self) -> int:
-        """Cells at a time. By the whole sweep, so that the last ones to run get the same share of the cores."""
-        if self.executor == "local":
-            return 1
+        """Cells at a time (0: as Ray has CPUs). By the whole sweep, so that the last to run get the same share."""
+        if self.executor != "processes":
+            return 1 if self.executor == "local" else self.cores
         return min(len(self.tasks), len(available_cores()[: self.cores or None]))
 
 
 def make_sweep(
-    spec: Path, *, runs: Path | None = None, out: Path | None = None, executor: str = "processes", cores: int = 0
+    spec: Path,
+    *,
+    runs: Path | None = None,
+    out: Path | None = None,
+    executor: str = "processes",
+    cores: int = 0,
+    ray_address: str | None = None,
 ) -> Sweep:
     """The sweep that a JSON file asks for; everything wrong with it is found here."""
     if executor not in EXECUTORS:
         raise ConfigError(f"executor is {executor!r}; choose one of {', '.join(EXECUTORS)}")
     allowed = len(available_cores())
-    if not 0 <= cores <= allowed:
+    if cores < 0 or (cores > allowed and executor != "ray"):
         raise ConfigError(f"--cores is {cores}; this process may use {allowed}, and 0 stands for all of them")
     asked = read_spec(spec)
     places = runs or Path("runs") / asked.name, out or Path("results") / asked.name
     for place in places:
         if place.exists() and not place.is_dir():
             raise ConfigError(f"{place} is a file; name a directory with --runs or --out")
-    tasks = tuple(Task(cell, *places, cell_config(cell).steps) for cell in asked.cells())
-    return Sweep(asked.name, tasks, *places, executor, cores)
+    # A Ray task has a working directory of its own; the files must be where all nodes see them.
+    runs, out = (place.resolve() if executor == "ray" else place for place in places)
+    tasks = tuple(Task(cell, runs, out, cell_config(cell).steps) for cell in asked.cells())
+    return Sweep(asked.name, tasks, runs, out, executor, cores, ray_address)
 
 
 def run_sweep(sweep: Sweep, display: Display | None = None) -> dict[str, Outcome]:
     """Run every cell that is not finished; how each ended, by name."""
     display = display or make_display()
-    board = Board(sweep.tasks, sweep.slots)
+    board = Board(sweep.tasks, max(1, sweep.slots))
     display.start(board)
 
     def note(task: Task, outcome: Outcome) -> None:
@@ -98,13 +105,12 @@ def unfinished(tasks: Sequence[Task], note: Callable[[Task, Outcome], None]) -> 
 def perform(sweep: Sweep, tasks: Sequence[Task]) -> Iterator[tuple[Task, Outcome]]:
     """The cells as they end."""
     work = run_task if sweep.executor == "local" else run_logged
-    found: Any = run_cells(tasks, work, executor=sweep.executor, cores=sweep.cores, slots=sweep.slots)
-    with closing(found):
-        for task, outcome in found:
-            yield (
-                task,
-                Outcome(False, f"{outcome.reason}; see {task.log}") if isinstance(outcome, Lost) else outcome,
-            )
+    where: dict[str, Any] = {"executor": sweep.executor, "ray_address": sweep.ray_address}
+    found: Any = run_cells(tasks, work, cores=sweep.cores, slots=sweep.slots, **where)
+    with closing(found):  # which asks the cells under way to stop
+        for task, ended in found:
+            lost = Outcome(False, f"{ended.fault}; its log is {task.log}")
+            yield task, lost if ended.value is None else ended.value
 
 
 @contextmanager
@@ -129,7 +135,7 @@ def terminable() -> Iterator[None]:
 
 def describe_sweep(sweep: Sweep) -> str:
     """What would be done, cell by cell."""
-    lines = [f"{sweep.name}: {len(sweep.tasks)} cells, {sweep.slots} at a time"]
+    lines = [f"{sweep.name}: {len(sweep.tasks)} cells, {sweep.slots or 'as many as Ray has CPUs'} at a time"]
     words = {"new": "to run", "finished": "finished, to skip", "broken": "broken off, to continue"}
     for task in sweep.tasks:
         try:

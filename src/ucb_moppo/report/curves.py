@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from ucb_moppo.report.data import RunData, Section
+from ucb_moppo.report.data import Result, RunData, Section
 from ucb_moppo.report.statistics import make_band
 from ucb_moppo.report.style import PALETTE, Picture, finish, group_colour, new_figure, steps_axis
 from ucb_moppo.report.tables import slug
@@ -81,24 +81,35 @@ def _stacked_bar(axes: Axes, row: float, parts: Mapping[str, float], describe: C
 # --- several runs ------------------------------------------------------------------------------------------
 
 
-def bands_picture(section: Section) -> Picture:
-    """HV and EU over training steps: mean ± standard deviation over seeds, a colour per method."""
+AXES: dict[str, tuple[str, Callable[[Result], NDArray]]] = {
+    "training": ("training steps", lambda run: run.steps),
+    "environment": ("all environment steps", lambda run: run.all_steps),
+    "time": ("seconds", lambda run: run.series("seconds")),
+}
+"""What methods may be compared over: what they trained on, all that they took from environments, their time."""
+
+
+def bands_picture(section: Section, over: str = "training") -> Picture:
+    """HV and EU over steps or time: mean ± standard deviation over seeds, a colour per method."""
+    label, cost = AXES[over]
     figure = new_figure(10.4, 3.9)
     panels = figure.subplots(1, 2)
     for axes, name in zip(panels, ("hypervolume", "expected_utility"), strict=True):
         for index, group in enumerate(section.groups):
             colour = group_colour(group.label, index)
-            band = make_band([(run.steps, run.series(name)) for run in group.runs])
-            axes.plot(band.steps, band.mean, color=colour, label=f"{group.label} ({len(group.runs)} seeds)")
+            band = make_band([(cost(run), run.series(name)) for run in group.runs])
+            seeds = f"{len(group.runs)} seed{'s' * (len(group.runs) > 1)}"
+            axes.plot(band.steps, band.mean, color=colour, label=f"{group.label} ({seeds})")
             axes.fill_between(
                 band.steps, band.mean - band.std, band.mean + band.std, color=colour, alpha=0.18, lw=0
             )
         axes.set_title(CURVES[name])
-        steps_axis(axes)
+        steps_axis(axes, label)
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right upper")
-    caption = "Lines are means over seeds, bands one standard deviation; a single seed has no band."
-    title = f"Quality over training, {section.title}"
-    return finish(figure, f"bands-{slug(section.title)}", title, caption, section.runs)
+    caption = f"Over {label}. Lines are means over seeds, bands one standard deviation; a single seed has no band."
+    suffix = "" if over == "training" else f"-{over}"
+    title = f"Quality over {label}, {section.title}"
+    return finish(figure, f"bands{suffix}-{slug(section.title)}", title, caption, section.runs)
 
 
 # --- interpolation study -----------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ucb_moppo.bench.result import COSTS, is_result, read_result
 from ucb_moppo.errors import RunFormatError
-from ucb_moppo.run import EVALUATIONS, METRICS, Front, Run, front_from_rows, load_run
+from ucb_moppo.run import CONFIG, EVALUATIONS, METRICS, Front, Run, front_from_rows, load_run
 
 INDICATORS = {
     "hypervolume": "HV",
@@ -21,22 +23,23 @@ INDICATORS = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class RunData:
-    """A run's files at one moment. K policies, P evaluated weights each, m objectives, S evaluations."""
+STEPS = ("training", "pretraining", "evaluation")
+"""Kinds of environment steps, all of which are counted."""
 
-    run: Run
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What one run found and cost: all that methods are compared by. From its directory or from a result file."""
+
+    path: Path
     name: str
-    """Of its directory; with the one above it where a report would have two of that name."""
+    """Of its directory or file; with the directory above it where a report would have two of that name."""
     summary: dict[str, Any]
+    config: dict[str, Any]
     metrics: list[dict[str, Any]]
     """A line per evaluation; line 0 is the one before any training."""
-    evaluated: Front
-    """The newest evaluation of all K·P (policy, weight) pairs."""
-    on_front: NDArray
-    """[K·P] which of those are on the front."""
-    history: NDArray
-    """[S, K·P, m] returns at every evaluation, in the order of ``evaluated``."""
+    points: Front
+    """The newest front: its policies, weights and returns."""
 
     @property
     def problem(self) -> str:
@@ -59,27 +62,45 @@ class RunData:
         return list(self.summary["reference_point"])
 
     @property
+    def steps(self) -> NDArray:
+        """[S] training steps at every evaluation."""
+        return self.series("training_steps")
+
+    @property
+    def all_steps(self) -> NDArray:
+        """[S] environment steps of every kind at every evaluation: training, pre-training, evaluation."""
+        return np.sum([np.nan_to_num(self.series(f"{kind}_steps")) for kind in STEPS], axis=0)
+
+    @property
+    def front(self) -> NDArray:
+        """[n, m] the returns on the front."""
+        return self.points.returns
+
+    def series(self, name: str) -> NDArray:
+        """[S] one number of every evaluation; NaN where it is missing."""
+        values = [line.get(name) for line in self.metrics]
+        return np.array([np.nan if value is None else value for value in values], float)
+
+
+@dataclass(frozen=True, eq=False)
+class RunData(Result):
+    """A run's files at one moment. K policies, P evaluated weights each, m objectives, S evaluations."""
+
+    run: Run
+    evaluated: Front
+    """The newest evaluation of all K·P (policy, weight) pairs."""
+    on_front: NDArray
+    """[K·P] which of those are on the front."""
+    history: NDArray
+    """[S, K·P, m] returns at every evaluation, in the order of ``evaluated``."""
+
+    @property
     def num_policies(self) -> int:
         return int(self.evaluated.policy.max()) + 1
 
     @property
     def stages(self) -> list[int]:
         return [int(line["stage"]) for line in self.metrics]
-
-    @property
-    def steps(self) -> NDArray:
-        """[S] training steps at every evaluation."""
-        return self.series("training_steps")
-
-    @property
-    def front(self) -> NDArray:
-        """[n, m] the returns on the front."""
-        return self.evaluated.returns[self.on_front]
-
-    def series(self, name: str) -> NDArray:
-        """[S] one number of ``metrics.jsonl``; NaN where it is missing."""
-        values = [line.get(name) for line in self.metrics]
-        return np.array([np.nan if value is None else value for value in values], float)
 
 
 def load_data(path: str | Path) -> RunData:
@@ -92,18 +113,74 @@ def load_data(path: str | Path) -> RunData:
     length = min(len(metrics), len(history))
     if not length:
         raise RunFormatError(f"{run.path} has no evaluation yet; look again after its first stage")
-    return RunData(run, run.path.resolve().name, summary, metrics[:length], evaluated, on_front, history[:length])
+    return RunData(
+        path=run.path,
+        name=run.path.resolve().name,
+        summary=summary,
+        config=run.config,
+        metrics=metrics[:length],
+        points=Front(*(column[on_front] for column in evaluated)),
+        run=run,
+        evaluated=evaluated,
+        on_front=on_front,
+        history=history[:length],
+    )
 
 
-def load_all(paths: Sequence[str | Path]) -> list[RunData]:
-    """Several runs, each once, with names that tell them apart."""
-    places = list(dict.fromkeys(Path(path).resolve() for path in paths))
-    runs = [load_data(place) for place in places]
+def load_result(path: Path) -> Result:
+    """A result file, as the run that it was made of would be read."""
+    data = read_result(path)
+    names = ("problem", "method", "seed", "objectives", "reference_point", "finished", "policies", "parameters")
+    summary = {name: data[name] for name in (*names, "seconds", "commit", "hardware")} | data["found"]
+    curve = {name: column for name, column in data["curve"].items() if name in (*COSTS, *INDICATORS)}
+    return Result(
+        path=path,
+        name=path.stem,
+        summary=summary | {f"{kind}_steps": data["steps"][kind] for kind in STEPS},
+        config=data["config"],
+        metrics=[dict(zip(curve, values, strict=True)) for values in zip(*curve.values(), strict=True)],
+        points=Front(*(np.array(data["front"][name]) for name in Front._fields)),
+    )
+
+
+def load_all(paths: Sequence[str | Path]) -> list[Result]:
+    """Runs and results, each once, with names that tell them apart."""
+    places = list(dict.fromkeys(place for path in paths for place in find_results(Path(path).resolve())))
+    runs = drop_copies([load_result(place) if place.is_file() else load_data(place) for place in places])
     names = [run.name for run in runs]
     return [
-        replace(run, name=f"{place.parent.name}/{run.name}") if names.count(run.name) > 1 else run
-        for run, place in zip(runs, places, strict=True)
+        replace(run, name=f"{run.path.resolve().parent.name}/{run.name}") if names.count(run.name) > 1 else run
+        for run in runs
     ]
+
+
+def find_results(path: Path) -> list[Path]:
+    """A run's directory or a result file stands for itself, any other directory for the result files in it."""
+    if not path.is_dir() or (path / CONFIG).exists():
+        return [path] if path.is_file() else [load_run(path).path]
+    found = [file for file in sorted(path.rglob("*.json")) if is_result(file)]
+    if not found:
+        raise RunFormatError(
+            f"{path} holds neither a run nor result files; name the directory of a run, or one that "
+            f"`ucb-moppo bench` wrote results to"
+        )
+    return found
+
+
+def drop_copies(runs: Sequence[Result]) -> list[Result]:
+    """A result file of a run that is given as a directory too, or a second copy of one, does not count again."""
+    kept: list[Result] = []
+    known = {_fingerprint(run) for run in runs if isinstance(run, RunData)}
+    for run in runs:
+        if isinstance(run, RunData) or _fingerprint(run) not in known:
+            kept.append(run)
+            known.add(_fingerprint(run))
+    return kept
+
+
+def _fingerprint(run: Result) -> str:
+    """The same for a run and its result file; the seconds tell it from any other."""
+    return json.dumps([run.config, *(run.summary.get(name) for name in ("seconds", *INDICATORS))])
 
 
 def _check_summary(run: Run) -> dict[str, Any]:
@@ -151,7 +228,7 @@ class Group:
     """Runs of one method on one problem that differ in nothing but their seed."""
 
     label: str
-    runs: tuple[RunData, ...]
+    runs: tuple[Result, ...]
 
     @property
     def seeds(self) -> list[int]:
@@ -170,11 +247,11 @@ class Section:
     groups: tuple[Group, ...]
 
     @property
-    def runs(self) -> list[RunData]:
+    def runs(self) -> list[Result]:
         return [run for group in self.groups for run in group.runs]
 
     @property
-    def first(self) -> RunData:
+    def first(self) -> Result:
         return self.runs[0]
 
     @property
@@ -182,9 +259,9 @@ class Section:
         return self.first.problem
 
 
-def make_sections(runs: list[RunData]) -> list[Section]:
+def make_sections(runs: list[Result]) -> list[Section]:
     """Sort runs by problem and protocol, then into groups that differ in their seed alone."""
-    by_protocol: dict[str, list[RunData]] = {}
+    by_protocol: dict[str, list[Result]] = {}
     for run in runs:
         by_protocol.setdefault(_protocol(run), []).append(run)
     problems = [run.problem for run, *_ in by_protocol.values()]
@@ -194,34 +271,57 @@ def make_sections(runs: list[RunData]) -> list[Section]:
     ]
 
 
-def _protocol(run: RunData) -> str:
+def _protocol(run: Result) -> str:
     reference = ", ".join(f"{x:g}" for x in run.reference_point)
-    config = run.run.config
+    config = run.config
     variant = f"protocol {config.get('protocol', 'gymnasium')}, horizon {config.get('horizon')}"
     return f"{run.problem} ({variant}, reference point {reference})"
 
 
-def make_groups(runs: list[RunData]) -> list[Group]:
+def make_groups(runs: list[Result]) -> list[Group]:
     """One group per method, or per method and settings where the settings differ too."""
-    settings = [_flat_settings(run) for run in runs]
-    names = sorted(set().union(*settings))
-    differing = [name for name in names if len({str(one.get(name)) for one in settings}) > 1]
-    found: dict[str, list[RunData]] = {}
-    for run, own in zip(runs, settings, strict=True):
-        extra = ", ".join(f"{name} {_short(own.get(name))}" for name in differing)
+    differing = {run: _differing(run, runs) for run in runs}
+    found: dict[str, list[Result]] = {}
+    for run in runs:
+        own = _flat_settings(run)
+        extra = ", ".join(f"{name} {_short(own[name])}" for name in differing[run] if name in own)
         found.setdefault(f"{run.method} ({extra})" if extra else run.method, []).append(run)
-    order = {"ucb": 0, "mean": 1, "random": 2, "fixed": 3}
-    labels = sorted(found, key=lambda label: (order.get(found[label][0].method, 9), label))
+    order = {method: place for place, method in enumerate(METHODS)}
+    labels = sorted(found, key=lambda label: (order.get(found[label][0].method, len(METHODS)), label))
     return [Group(label, tuple(sorted(found[label], key=lambda run: run.seed))) for label in labels]
 
 
-NOT_SETTINGS = ("problem", "protocol", "method", "seed", "threads", "preset", "horizon", "reference_point")
+METHODS = ("ucb", "mean", "random", "fixed", "pgmorl", "pdmorl", "capql", "gpils")
+"""In the order of the paper's table."""
+SHARED = ("steps", "episodes")
+"""Settings that mean the same to every method; the others are compared among methods that have the same ones."""
+NOT_SETTINGS = (
+    *("problem", "protocol", "method", "seed", "preset", "horizon", "reference_point"),
+    *("threads", "executor", "shards", "ray_address", "checkpoint_stages", "checkpoint_seconds", "max_seconds"),
+)
+"""What a section or a seed settles, or what does not change how a method works."""
 
 
-def _flat_settings(run: RunData) -> dict[str, Any]:
-    """Every setting that may tell two runs of a method apart, without what a section or a seed settles."""
+def _differing(run: Result, runs: list[Result]) -> list[str]:
+    """Settings in which some other run differs from this one; one that a run does not know is no difference."""
+    own, kin = _flat_settings(run), [_flat_settings(one) for one in runs if _family(one) == _family(run)]
+    everyone = [_flat_settings(one) for one in runs]
+    return [
+        name
+        for name in sorted(own)
+        if any(str(one.get(name, own[name])) != str(own[name]) for one in (everyone if name in SHARED else kin))
+    ]
+
+
+def _family(run: Result) -> str:
+    """Our own methods have the same settings; every other method has its own."""
+    return "ours" if "search" in run.config else run.method
+
+
+def _flat_settings(run: Result) -> dict[str, Any]:
+    """Every setting that may tell two runs of a method apart."""
     flat: dict[str, Any] = {}
-    for name, value in run.run.config.items():
+    for name, value in run.config.items():
         flat |= value if isinstance(value, Mapping) else {name: value}
     return {name: value for name, value in flat.items() if name not in NOT_SETTINGS}
 
@@ -230,7 +330,7 @@ def _short(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
-def describe_runs(runs: list[RunData]) -> str:
+def describe_runs(runs: list[Result]) -> str:
     """Which runs, seeds and steps a figure shows."""
     steps = sorted({int(run.summary["training_steps"]) for run in runs})
     counted = f"{steps[0]:,}" if len(steps) == 1 else f"{steps[0]:,} to {steps[-1]:,}"
@@ -248,7 +348,7 @@ def describe_runs(runs: list[RunData]) -> str:
     return f"runs {names} · seeds {seeds} · {counted} training steps{state}"
 
 
-def _list_seeds(runs: list[RunData]) -> str:
+def _list_seeds(runs: list[Result]) -> str:
     """Many runs in one line: Swimmer-v2 ucb seeds 0, 1, mean seeds 0, 1."""
     found: dict[str, list[str]] = {}
     for run in runs:

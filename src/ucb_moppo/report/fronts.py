@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from ucb_moppo.pareto import nondominated
-from ucb_moppo.report.data import RunData, Section
+from ucb_moppo.report.data import Result, RunData, Section
 from ucb_moppo.report.style import (
     DOMINATED,
     PALETTE,
@@ -203,7 +203,7 @@ def overlay_picture(section: Section) -> Picture:
 
 
 def _overlay_run(
-    panels: Sequence[Axes], run: RunData, pairs: list[tuple[int, int]], colour: str, limits: NDArray
+    panels: Sequence[Axes], run: Result, pairs: list[tuple[int, int]], colour: str, limits: NDArray
 ) -> None:
     if not pairs:
         parallel_coordinates(panels[0], run.front, run.objectives, [colour] * len(run.front), limits)

@@ -98,3 +98,48 @@ def make_band(curves: Sequence[tuple[NDArray, NDArray]]) -> Band:
     values = np.stack([np.interp(grid, steps, curve) for steps, curve in curves])
     spread = np.std(values, axis=0, ddof=1) if len(values) > 1 else np.zeros(len(grid))
     return Band(grid, values.mean(axis=0), spread)
+
+
+class Probability(NamedTuple):
+    """With its bootstrap interval, NaN where there is one seed of each."""
+
+    value: float
+    low: float
+    high: float
+
+
+def probability_of_improvement(strata: Sequence[tuple[NDArray, NDArray]]) -> Probability:
+    """That a run of the first method beats one of the second, on a problem drawn at random.
+
+    A stratum is a problem: the values [seeds] of both methods. Its probability is the share of pairs of seeds that
+    the first method wins, a tie counting half (Mann and Whitney's U). The interval resamples the seeds of each
+    method on each problem by themselves.
+    """
+    value = float(np.mean([win_share(ours[None], theirs[None])[0] for ours, theirs in strata]))
+    if all(len(ours) == len(theirs) == 1 for ours, theirs in strata):
+        return Probability(value, float("nan"), float("nan"))
+    rng = np.random.default_rng(SEED)
+    shares = [win_share(resample(ours, rng), resample(theirs, rng)) for ours, theirs in strata]
+    tail = (1 - CONFIDENCE) / 2
+    low, high = np.quantile(np.mean(shares, axis=0), [tail, 1 - tail])
+    return Probability(value, float(low), float(high))
+
+
+def resample(values: NDArray, rng: np.random.Generator) -> NDArray:
+    """[RESAMPLES, n] samples of n values with replacement."""
+    return values[rng.integers(len(values), size=(RESAMPLES, len(values)))]
+
+
+def win_share(ours: NDArray, theirs: NDArray) -> NDArray:
+    """[R] share of all pairs of ours [R, n] and theirs [R, k] in which ours is larger, ties counting half."""
+    difference = ours[:, :, None] - theirs[:, None, :]
+    return np.mean((np.sign(difference) + 1) / 2, axis=(1, 2))
+
+
+def first_reached(costs: NDArray, values: NDArray, target: float) -> float:
+    """The cost [S] at the first evaluation whose value [S] is at least the target; infinity if none is.
+
+    Nothing is interpolated: between two evaluations nobody has looked.
+    """
+    reached = np.flatnonzero(values >= target)
+    return float(costs[reached[0]]) if len(reached) else float("inf")

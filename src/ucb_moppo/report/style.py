@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 from numpy.typing import NDArray
 
-from ucb_moppo.report.data import RunData, describe_runs
+from ucb_moppo.report.data import METHODS, Result, describe_runs
 
 SETTINGS: dict[Any, Any] = {
     "axes.spines.top": False,
@@ -35,7 +35,7 @@ SETTINGS: dict[Any, Any] = {
 }
 # Okabe and Ito's colours, which people who do not see red and green alike can tell apart.
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000", "#B8A800")
-METHOD_COLOURS = dict(zip(("ucb", "mean", "random", "fixed"), PALETTE, strict=False))
+METHOD_COLOURS = dict(zip(METHODS, PALETTE, strict=True))
 DOMINATED = "0.82"
 
 
@@ -56,7 +56,7 @@ def new_figure(width: float, height: float) -> Figure:
     return figure
 
 
-def finish(figure: Figure, name: str, title: str, caption: str, runs: Sequence[RunData]) -> Picture:
+def finish(figure: Figure, name: str, title: str, caption: str, runs: Sequence[Result]) -> Picture:
     """Put the title above, and below which runs, seeds and steps are shown."""
     figure.suptitle(title, fontsize=11, fontweight="bold")
     source = describe_runs(list(runs))

@@ -7,11 +7,11 @@ import html
 import io
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ucb_moppo.report.data import INDICATORS, Group, RunData, Section
+from ucb_moppo.report.data import INDICATORS, Group, Result, RunData, Section
 from ucb_moppo.report.paper import PROTOCOLS, published, published_class_a
 from ucb_moppo.report.statistics import CONFIDENCE, Estimate, aggregate, estimate
 
@@ -33,6 +33,8 @@ class Table:
     note: str = ""
     plain: tuple[tuple[str, ...], tuple[tuple[object, ...], ...]] | None = None
     """Columns and rows of the CSV where they differ: a number per cell, in full precision."""
+    bold: frozenset[tuple[int, int]] = frozenset()
+    """(row, column) of the cells that stand out."""
 
 
 # --- what the tables say -----------------------------------------------------------------------------------
@@ -83,15 +85,15 @@ def comparison_table(section: Section) -> Table:
     columns = ["method", "seeds"]
     for name, label in INDICATORS.items():
         columns += [f"{label}: mean ± std", f"{label}: IQM [{CONFIDENCE:.0%} interval]"][: 1 + (name in COMPARED)]
+    found = [{name: estimate(group.values(name)) for name in INDICATORS} for group in section.groups]
     rows, plain = [], []
-    for group in section.groups:
-        found = {name: estimate(group.values(name)) for name in INDICATORS}
+    for group, its in zip(section.groups, found, strict=True):
         seeds = ", ".join(map(str, group.seeds))
         cells = []
-        for name, one in found.items():
+        for name, one in its.items():
             cells += [mean_and_std(one), iqm_and_interval(one)][: 1 + (name in COMPARED)]
         rows.append((group.label, seeds, *cells))
-        plain.append((group.label, seeds, *(x for one in found.values() for x in one[:5])))
+        plain.append((group.label, seeds, *(x for one in its.values() for x in one[:5])))
     fields = [f"{label} {part}" for label in labels for part in ("mean", "std", "IQM", "low", "high")]
     return Table(
         f"comparison-{slug(section.title)}",
@@ -101,7 +103,14 @@ def comparison_table(section: Section) -> Table:
         "IQM: mean of the middle half of the seeds; below four seeds it is the mean. "
         "Intervals: percentile bootstrap over seeds. One seed has neither spread nor interval.",
         (("method", "seeds", *fields), tuple(plain)),
+        _best_methods(found),
     )
+
+
+def _best_methods(found: Sequence[Mapping[str, Estimate]]) -> frozenset[tuple[int, int]]:
+    """Where the best mean and the best IQM of what methods are compared by stand, after method and seeds."""
+    columns = [[getattr(its[name], part) for its in found] for name in COMPARED for part in ("mean", "iqm")]
+    return frozenset((row, 2 + place) for place, values in enumerate(columns) for row in best_cells(values))
 
 
 def kept_table(section: Section) -> Table:
@@ -142,8 +151,8 @@ def paper_table(section: Section) -> Table | None:
             cells = _under(own, *(mean_and_std(one) for one in found))
             rows.append((group.label, f"this report, {found[0].num} seed{'s' * (found[0].num != 1)}", *cells))
     for one in theirs + (published_class_a(section.problem) if own == "A" else []):
-        hv = _printed(one.hypervolume, one.hypervolume_std)
-        eu = _printed(one.expected_utility, one.expected_utility_std)
+        hv = plus_minus(one.hypervolume, one.hypervolume_std)
+        eu = plus_minus(one.expected_utility, one.expected_utility_std)
         rows.append((one.method, one.source, *_under(one.protocol, hv, eu)))
     note = "Numbers of different protocols are not comparable. " + " ".join(
         f"Protocol {name}: {meaning}." for name, meaning in PROTOCOLS.items()
@@ -154,15 +163,9 @@ def paper_table(section: Section) -> Table | None:
     return Table(f"paper-{slug(section.title)}", title, tuple(columns), tuple(rows), note)
 
 
-def _printed(value: float | None, std: float | None) -> str:
-    if value is None:
-        return NONE
-    return number(value) if std is None else f"{number(value)} ± {number(std)}"
-
-
-def protocol_class(run: RunData) -> str | None:
+def protocol_class(run: Result) -> str | None:
     """The class a run's numbers belong to: A is PGMORL's, B that of the paper's MOPPO columns; None: neither."""
-    config = run.run.config
+    config = run.config
     protocol, horizon = str(config.get("protocol", "gymnasium")), int(config.get("horizon") or 0)
     return None if any(run.reference_point) else CLASSES.get((protocol, horizon))
 
@@ -213,7 +216,18 @@ def number(value: float | None, digits: int = 4) -> str:
 
 
 def mean_and_std(one: Estimate) -> str:
-    return number(one.mean) if math.isnan(one.std) else f"{number(one.mean)} ± {number(one.std)}"
+    return plus_minus(one.mean, one.std)
+
+
+def plus_minus(mean: float | None, std: float | None) -> str:
+    """What is unknown, None or NaN, is left out."""
+    return number(mean) if mean is None or std is None or math.isnan(std) else f"{number(mean)} ± {number(std)}"
+
+
+def best_cells(means: Sequence[float]) -> list[int]:
+    """Where the highest of several numbers stands; nowhere if there is nothing to compare it with."""
+    finite = [mean for mean in means if not math.isnan(mean)]
+    return [i for i, mean in enumerate(means) if mean == max(finite)] if len(finite) > 1 else []
 
 
 def iqm_and_interval(one: Estimate) -> str:
@@ -237,11 +251,23 @@ def to_csv(table: Table) -> str:
     return text.getvalue()
 
 
+def marked_rows(table: Table, escape: Callable[[str], str], mark: str) -> list[list[str]]:
+    """Rows with every cell escaped, and those that stand out marked."""
+    return [
+        [mark.format(escape(cell)) if (i, j) in table.bold else escape(cell) for j, cell in enumerate(row)]
+        for i, row in enumerate(table.rows)
+    ]
+
+
 def to_markdown(table: Table) -> str:
     def line(cells: Sequence[str]) -> str:
-        return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+        return "| " + " | ".join(cells) + " |"
 
-    lines = [line(table.columns), line(["---"] * len(table.columns)), *map(line, table.rows)]
+    def escape(cell: str) -> str:
+        return cell.replace("|", "\\|")
+
+    heads = [line([escape(cell) for cell in table.columns]), line(["---"] * len(table.columns))]
+    lines = [*heads, *map(line, marked_rows(table, escape, "**{}**"))]
     note = f"\n{table.note}\n" if table.note else ""
     return f"**{table.title}**\n\n" + "\n".join(lines) + "\n" + note
 
@@ -260,14 +286,15 @@ def to_latex(table: Table) -> str:
     """A booktabs table; every character that means something to LaTeX is escaped."""
 
     def line(cells: Sequence[str]) -> str:
-        return " & ".join(latex_escape(cell) for cell in cells) + r" \\"
+        return " & ".join(cells) + r" \\"
 
     note = f"\n\n\\footnotesize {latex_escape(table.note)}" if table.note else ""
-    body = "\n".join(map(line, table.rows))
+    head = line([latex_escape(cell) for cell in table.columns])
+    body = "\n".join(map(line, marked_rows(table, latex_escape, r"\textbf{{{}}}")))
     return (
         "\\begin{table}\n\\centering\n"
         f"\\caption{{{latex_escape(table.title)}}}\n"
-        f"\\begin{{tabular}}{{{'l' * len(table.columns)}}}\n\\toprule\n{line(table.columns)}\n\\midrule\n"
+        f"\\begin{{tabular}}{{{'l' * len(table.columns)}}}\n\\toprule\n{head}\n\\midrule\n"
         f"{body}\n\\bottomrule\n\\end{{tabular}}{note}\n\\end{{table}}\n"
     )
 
@@ -278,10 +305,11 @@ def latex_escape(text: str) -> str:
 
 def to_html(table: Table) -> str:
     def line(cells: Sequence[str], tag: str) -> str:
-        return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+        return "<tr>" + "".join(f"<{tag}>{cell}</{tag}>" for cell in cells) + "</tr>"
 
-    head = f"<thead>{line(table.columns, 'th')}</thead>" if any(table.columns) else ""
-    body = "".join(line(row, "td") for row in table.rows)
+    names = [html.escape(cell) for cell in table.columns]
+    head = f"<thead>{line(names, 'th')}</thead>" if any(names) else ""
+    body = "".join(line(row, "td") for row in marked_rows(table, html.escape, "<strong>{}</strong>"))
     note = f'<p class="note">{html.escape(table.note)}</p>' if table.note else ""
     caption = f"<caption>{html.escape(table.title)}</caption>"
     return f'<div class="table"><table>{caption}{head}<tbody>{body}</tbody></table></div>{note}'

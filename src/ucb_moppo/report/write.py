@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import matplotlib
+from numpy.typing import NDArray
 
 from ucb_moppo.errors import ConfigError
-from ucb_moppo.report import interactive, tables
-from ucb_moppo.report.curves import bands_picture, costs_picture, indicators_picture, interpolation_picture
-from ucb_moppo.report.data import RunData, Section, describe_runs, load_all, make_sections
+from ucb_moppo.report import benchmark, interactive, tables
+from ucb_moppo.report.curves import AXES, bands_picture, costs_picture, indicators_picture, interpolation_picture
+from ucb_moppo.report.data import Result, RunData, Section, describe_runs, load_all, make_sections
 from ucb_moppo.report.fronts import front_picture, growth_picture, overlay_picture
 from ucb_moppo.report.interpolation import read_study
 from ucb_moppo.report.page import Block, figure_element, folded, make_page
@@ -32,26 +33,28 @@ def write_report(paths: Sequence[str | Path], out: str | Path) -> Path:
     if out.exists() and not out.is_dir():
         raise ConfigError(f"--out {out} is a file; name a directory")
     runs = load_all(paths)
+    command = shlex.join(["ucb-moppo", "report", *map(str, paths), "--out", str(out)])
     with matplotlib.rc_context(SETTINGS):
-        return Report(runs, out).write()
+        return Report(runs, out, command).write()
 
 
 class Report:
     """Collects the blocks of a page and writes its files on the way."""
 
-    def __init__(self, runs: list[RunData], out: Path) -> None:
-        self.runs, self.out = runs, out
+    def __init__(self, runs: list[Result], out: Path, command: str) -> None:
+        self.runs, self.out, self.command = runs, out, command
         self.blocks: list[Block] = []
         self.scripts: list[str] = []
 
     def write(self) -> Path:
         sections = make_sections(self.runs)
         if len(sections) > 1:
-            self._block("All problems").parts.append(self._table(tables.aggregate_table(sections)))
+            self._add_overview(sections)
         for section in sections:
             self._add_section(section)
         for run in self.runs:
-            self._add_run(run)
+            if isinstance(run, RunData):
+                self._add_run(run)
         page = make_page(self._title(sections), describe_runs(self.runs), self.blocks, self._footer(), self.scripts)
         self.out.mkdir(parents=True, exist_ok=True)
         path = self.out / PAGE
@@ -64,20 +67,31 @@ class Report:
             return f"{run.problem}, {run.method}, seed {run.seed}"
         return f"{len(self.runs)} runs on " + ", ".join(section.title for section in sections)
 
+    def _add_overview(self, sections: list[Section]) -> None:
+        """What several problems say together."""
+        found = [benchmark.overview_table(sections), tables.aggregate_table(sections)]
+        if len(benchmark.all_labels(sections)) > 1:
+            found.append(benchmark.improvement_table(sections))
+        self._block("All problems").parts += [self._table(table) for table in found]
+
     def _add_section(self, section: Section) -> None:
-        """What runs of one problem say together."""
+        """What runs of one problem say together; a run that is alone speaks for itself further down."""
         paper = tables.paper_table(section)
-        if len(section.runs) == 1:
+        if len(section.runs) == 1 and isinstance(section.first, RunData):
             if paper is not None:
                 self._block(f"{section.title} in the paper").parts.append(self._table(paper))
             return
         parts = self._block(f"{section.title}: methods side by side").parts
         parts.append(self._table(tables.comparison_table(section)))
-        parts += [self._figure(picture) for picture in (bands_picture(section), overlay_picture(section))]
-        parts.append(self._table(tables.kept_table(section)))
+        if len(section.groups) > 1:
+            parts.append(self._table(benchmark.improvement_table([section])))
+        parts += [self._figure(bands_picture(section, over)) for over in AXES]
+        parts.append(self._table(benchmark.efficiency_table(section)))
+        parts.append(self._figure(overlay_picture(section)))
+        parts += [self._table(make(section)) for make in (tables.kept_table, benchmark.costs_table)]
         if paper is not None:
             parts.append(self._table(paper))
-        studies = [(run, study) for run in section.runs if (study := read_study(run.run.path))]
+        studies = [(run, study) for run in section.runs if isinstance(run, RunData) and (study := _study(run))]
         if len(studies) > 1:
             parts.append(self._figure(interpolation_picture(studies)))
 
@@ -99,7 +113,7 @@ class Report:
         parts += [self._figure(picture) for picture in pictures if picture is not None]
         if pictures[3] is None:
             parts.append(f'<p class="note">Method {html.escape(run.method)} has trained no surrogate here.</p>')
-        study = read_study(run.run.path)
+        study = _study(run)
         if study is not None:
             parts.append(self._figure(interpolation_picture([(run, study)])))
 
@@ -125,8 +139,10 @@ class Report:
         return f"<figure>{interactive.rotatable_front(run)}<figcaption>{html.escape(caption)}</figcaption></figure>"
 
     def _footer(self) -> str:
-        command = shlex.join(
-            ["ucb-moppo", "report", *(str(run.run.path) for run in self.runs), "--out", str(self.out)]
-        )
         version = importlib.metadata.version("ucb-moppo")
-        return f"Made by ucb-moppo {html.escape(version)} with <code>{html.escape(command)}</code>"
+        return f"Made by ucb-moppo {html.escape(version)} with <code>{html.escape(self.command)}</code>"
+
+
+def _study(run: RunData) -> dict[str, NDArray] | None:
+    """The interpolation study in a run's directory, if it was made."""
+    return read_study(run.path)

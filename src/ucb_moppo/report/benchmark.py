@@ -1,0 +1,267 @@
+"""The tables of a benchmark: methods over problems, how likely one beats another, and what it takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucb_moppo.report.data import METHODS, STEPS, Group, Result, Section
+from ucb_moppo.report.paper import METHOD_PROTOCOLS, PROTOCOLS, Published, published
+from ucb_moppo.report.statistics import (
+    CONFIDENCE,
+    Estimate,
+    Probability,
+    estimate,
+    first_reached,
+    probability_of_improvement,
+)
+from ucb_moppo.report.tables import (
+    COMPARED,
+    NONE,
+    Table,
+    best_cells,
+    mean_and_std,
+    number,
+    plus_minus,
+    protocol_class,
+    slug,
+)
+
+SHARES = (0.5, 0.75, 0.9, 0.95)
+SHORT = {"hypervolume": "HV", "expected_utility": "EU"}
+
+
+# --- the paper's table -------------------------------------------------------------------------------------
+
+
+def overview_table(sections: Sequence[Section]) -> Table:
+    """HV and EU of every method on every problem; beside them what the paper prints, under its protocols."""
+    labels, theirs = all_labels(sections), _paper_columns(sections)
+    columns = ["problem", "", *labels, *(f"{name} (paper, protocol {METHOD_PROTOCOLS[name]})" for name in theirs)]
+    rows: list[tuple[str, ...]] = []
+    bold: set[tuple[int, int]] = set()
+    for section, name in product(sections, COMPARED):
+        found = _estimates(section, name)
+        ours = [mean_and_std(found[label]) if label in found else NONE for label in labels]
+        means = [found[label].mean if label in found else math.nan for label in labels]
+        bold |= {(len(rows), 2 + column) for column in best_cells(means)}
+        printed = _printed(section)
+        rows.append((section.title, SHORT[name], *ours, *(_paper_cell(printed.get(one), name) for one in theirs)))
+    return Table(
+        "overview",
+        "Methods on all problems: mean ± standard deviation over seeds",
+        tuple(columns),
+        tuple(rows),
+        _overview_note(bool(theirs)),
+        (
+            ("problem", "indicator", "method", "source", "protocol", "seeds", "mean", "std"),
+            _plain_overview(sections),
+        ),
+        frozenset(bold),
+    )
+
+
+def _overview_note(with_paper: bool) -> str:
+    note = "Bold: the best mean of this report."
+    if with_paper:
+        meanings = " ".join(f"Protocol {name}: {meaning}." for name, meaning in PROTOCOLS.items())
+        note += (
+            " Columns of the paper are its printed numbers (3 seeds, its own budget, sampled actions); numbers of "
+            f"different protocols are not comparable. {meanings}"
+        )
+    return note
+
+
+def _plain_overview(sections: Sequence[Section]) -> tuple[tuple[object, ...], ...]:
+    """A row per number: ours with the protocol they were measured under, then the paper's with theirs."""
+    rows: list[tuple[object, ...]] = []
+    for section, name in product(sections, COMPARED):
+        mine = protocol_class(section.first)
+        for label, one in _estimates(section, name).items():
+            rows.append((section.title, SHORT[name], label, "this report", mine, one.num, one.mean, one.std))
+        for other in _printed(section).values():
+            mean, std = getattr(other, name), getattr(other, f"{name}_std")
+            rows.append((section.title, SHORT[name], other.method, "paper", other.protocol, 3, mean, std))
+    return tuple(rows)
+
+
+def _printed(section: Section) -> dict[str, Published]:
+    """The paper's row beside a section, unless the section is of a protocol that the paper does not have."""
+    return {one.method: one for one in published(section.problem)} if protocol_class(section.first) else {}
+
+
+def _paper_columns(sections: Sequence[Section]) -> list[str]:
+    known = set().union(*(_printed(section) for section in sections))
+    return [
+        name
+        for protocol in PROTOCOLS
+        for name, its in METHOD_PROTOCOLS.items()
+        if its == protocol and name in known
+    ]
+
+
+def _paper_cell(one: Published | None, name: str) -> str:
+    return NONE if one is None else plus_minus(getattr(one, name), getattr(one, f"{name}_std"))
+
+
+def _estimates(section: Section, name: str) -> dict[str, Estimate]:
+    return {group.label: estimate(group.values(name)) for group in section.groups}
+
+
+def all_labels(sections: Sequence[Section]) -> list[str]:
+    """Every method of several sections once, in the paper's order."""
+    groups = {group.label: group for section in sections for group in section.groups}
+    places = {method: place for place, method in enumerate(METHODS)}
+    return sorted(groups, key=lambda label: (places.get(groups[label].runs[0].method, len(places)), label))
+
+
+# --- does one method beat another --------------------------------------------------------------------------
+
+
+def improvement_table(sections: Sequence[Section]) -> Table:
+    """How likely a run of the method in the row is better than one of the method in the column."""
+    labels, rows, plain = all_labels(sections), [], []
+    for name, label in product(COMPARED, labels):
+        cells = []
+        for other in labels:
+            strata = _both(sections, name, label, other)
+            found = probability_of_improvement(strata) if strata and label != other else None
+            cells.append(_probability_cell(found))
+            if found is not None:
+                plain.append((SHORT[name], label, other, len(strata), *found))
+        rows.append((SHORT[name], label, *cells))
+    where = sections[0].title if len(sections) == 1 else "all problems"
+    return Table(
+        f"improvement-{slug(where)}",
+        f"Probability of improvement on {where}",
+        ("", "method", *(f"over {label}" for label in labels)),
+        tuple(rows),
+        "The share of pairs of seeds in which the method of the row is better than that of the column, a tie "
+        f"counting half{'; the mean over problems' if len(sections) > 1 else ''}. 0.5: no difference. Brackets: "
+        f"{CONFIDENCE:.0%} bootstrap interval over seeds, which is too narrow where seeds are few: with three of "
+        "each, [1.00, 1.00] says no more than that all nine pairs went one way.",
+        (("indicator", "method", "over", "problems", "probability", "low", "high"), tuple(plain)),
+    )
+
+
+def _both(sections: Sequence[Section], name: str, label: str, other: str) -> list[tuple[NDArray, NDArray]]:
+    """The finite values of two methods on every problem that has both."""
+    found = []
+    for section in sections:
+        groups = {group.label: group for group in section.groups}
+        if label in groups and other in groups:
+            pair = tuple(_finite(groups[one].values(name)) for one in (label, other))
+            if len(pair[0]) and len(pair[1]):
+                found.append((pair[0], pair[1]))
+    return found
+
+
+def _finite(values: NDArray) -> NDArray:
+    return values[np.isfinite(values)]
+
+
+def _probability_cell(one: Probability | None) -> str:
+    if one is None:
+        return NONE
+    return f"{one.value:.2f}" if math.isnan(one.low) else f"{one.value:.2f} [{one.low:.2f}, {one.high:.2f}]"
+
+
+# --- what it takes -----------------------------------------------------------------------------------------
+
+
+def best_hypervolume(section: Section) -> float:
+    """The highest that any run of the section has at its end."""
+    return float(np.nanmax(np.concatenate([group.values("hypervolume") for group in section.groups])))
+
+
+def reached(run: Result, section: Section, share: float) -> tuple[float, float]:
+    """Environment steps of all kinds, and seconds, until a run has a share of the best HV; infinite if never."""
+    target, values = share * best_hypervolume(section), run.series("hypervolume")
+    steps, seconds = (first_reached(costs, values, target) for costs in (run.all_steps, run.series("seconds")))
+    return steps, seconds
+
+
+def efficiency_table(section: Section) -> Table:
+    """Environment steps and seconds to given shares of the best HV: the honest measure of efficiency."""
+    rows, plain = [], []
+    for group in section.groups:
+        cells = []
+        for share in SHARES:
+            found = [reached(run, section, share) for run in group.runs]
+            cells += [_reached_cell([one[part] for one in found], unit) for part, unit in enumerate(("", " s"))]
+            plain += [
+                (group.label, run.seed, share, *(None if math.isinf(cost) else cost for cost in costs))
+                for run, costs in zip(group.runs, found, strict=True)
+            ]
+        rows.append((group.label, *cells))
+    heads = [f"{share:.0%}: {what}" for share in SHARES for what in ("steps", "time")]
+    best = number(best_hypervolume(section))
+    return Table(
+        f"efficiency-{slug(section.title)}",
+        f"Environment steps and seconds to shares of the best hypervolume on {section.title}",
+        ("method", *heads),
+        tuple(rows),
+        f"Shares of {best}, the best final HV of any run here. Counted are all environment steps (training, "
+        "pre-training, evaluation) up to the first evaluation that has reached the share; nothing is interpolated. "
+        "Median over seeds, with how many of them reached it; a seed that did not counts as later than all that "
+        "did. Seconds compare only runs on the same hardware.",
+        (("method", "seed", "share", "steps", "seconds"), tuple(plain)),
+    )
+
+
+def _reached_cell(costs: Sequence[float], unit: str) -> str:
+    median, count = float(np.median(costs)), sum(map(math.isfinite, costs))
+    cost = "not reached" if math.isinf(median) else f"{number(median, digits=0)}{unit}"
+    return f"{cost} ({count} of {len(costs)})"
+
+
+def costs_table(section: Section) -> Table:
+    """Environment steps by kind, time, and what the runs were made with."""
+    rows = tuple(
+        (
+            group.label,
+            str(len(group.runs)),
+            *(_mean_cell(group, f"{kind}_steps") for kind in STEPS),
+            number(float(np.mean([run.all_steps[-1] for run in group.runs])), digits=0),
+            _mean_cell(group, "seconds"),
+            f"{sum(bool(run.summary.get('finished')) for run in group.runs)} of {len(group.runs)}",
+        )
+        for group in section.groups
+    )
+    plain = tuple(
+        (
+            *(group.label, run.seed, *(run.summary.get(f"{kind}_steps", 0) for kind in STEPS)),
+            *(run.summary.get("seconds"), run.summary.get("finished")),
+            *(run.summary.get("commit"), (run.summary.get("hardware") or {}).get("cpu")),
+        )
+        for group in section.groups
+        for run in group.runs
+    )
+    kinds = ("training", "pre-training", "evaluation")
+    return Table(
+        f"costs-{slug(section.title)}",
+        f"What the runs on {section.title} cost",
+        ("method", "seeds", *(f"{kind} steps" for kind in kinds), "all steps", "seconds", "finished"),
+        rows,
+        f"Means over seeds. {_made_with(section)}",
+        (("method", "seed", *(f"{k} steps" for k in kinds), "seconds", "finished", "commit", "cpu"), plain),
+    )
+
+
+def _mean_cell(group: Group, name: str) -> str:
+    return number(float(np.mean([run.summary.get(name) or 0 for run in group.runs])), digits=0)
+
+
+def _made_with(section: Section) -> str:
+    """The code and processors behind the numbers, where the runs say so."""
+    commits = sorted({str(run.summary["commit"]) for run in section.runs if run.summary.get("commit")})
+    machines = [run.summary.get("hardware") or {} for run in section.runs]
+    cpus = sorted(
+        {f"{one.get('cpu')}, {one.get('cores_used')} core(s) a run" for one in machines if one.get("cpu")}
+    )
+    parts = [f"Commit {', '.join(commits)}."] * bool(commits) + [f"Hardware: {'; '.join(cpus)}."] * bool(cpus)
+    return " ".join(parts)

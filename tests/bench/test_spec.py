@@ -1,0 +1,124 @@
+"""Sweeps from JSON: what runs, in which order and with which settings, and errors that name value and remedy."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ucb_moppo.bench.spec import Cell, cell_config, parse_spec, read_spec
+from ucb_moppo.config import default_config, override, resolve
+from ucb_moppo.envs import make_spec
+from ucb_moppo.errors import ConfigError
+
+SPEC: dict[str, Any] = {
+    "name": "two-by-two",
+    "problems": ["Swimmer-v2", "Hopper-v2"],
+    "methods": ["fixed", "ucb"],
+    "seeds": [3, 1],
+    "steps": 100_000,
+}
+
+
+def test_cells_come_seed_by_seed() -> None:
+    """A sweep cut short after four of eight cells has all of seed 3."""
+    names = [cell.name for cell in parse_spec(SPEC).cells()]
+    first = ["Swimmer-v2/fixed-seed3", "Swimmer-v2/ucb-seed3", "Hopper-v2/fixed-seed3", "Hopper-v2/ucb-seed3"]
+    assert names == [*first, *(name.replace("seed3", "seed1") for name in first)]
+
+
+def test_a_methods_settings_stand_above_a_problems_and_both_above_the_common_ones() -> None:
+    spec = parse_spec(
+        SPEC
+        | {
+            "settings": {"gamma": 0.5, "clip": 0.3, "epochs": 2, "preset": "paper"},
+            "per_problem": {"Swimmer-v2": {"gamma": 0.6, "clip": 0.4, "steps": 200_000}},
+            "per_method": {"ucb": {"gamma": 0.7, "max_seconds": 60}},
+            "max_seconds": 90.5,
+        }
+    )
+    cells = {cell.name: cell for cell in spec.cells()}
+    cell = cells["Swimmer-v2/ucb-seed1"]
+    assert cell.max_seconds == 60
+    config = cell_config(cell)
+    expected = override(
+        default_config("Swimmer-v2", "paper"),
+        **{"method": "ucb", "seed": 1, "gamma": 0.7, "clip": 0.4, "epochs": 2, "steps": 200_000, "shards": 1},
+    )
+    assert config == resolve(expected, make_spec("Swimmer-v2"))
+    other = cells["Hopper-v2/fixed-seed3"]
+    assert other.max_seconds == 90.5
+    found = cell_config(other)
+    assert (found.ppo.gamma, found.ppo.clip, found.steps, found.ppo.epochs) == (0.5, 0.3, 100_000, 2)
+
+
+def test_a_cell_has_one_shard_unless_told_otherwise() -> None:
+    """Left open it would be one per core: another number where the sweep is checked than where a cell runs."""
+    assert {cell_config(cell).shards for cell in parse_spec(SPEC | {"steps": 2_500_000}).cells()} == {1}
+    spec = parse_spec(SPEC | {"per_method": {"ucb": {"shards": 3}}})
+    assert [cell_config(cell).shards for cell in spec.cells()[:2]] == [1, 3]
+
+
+def test_names_of_problems_become_names_of_directories() -> None:
+    assert Cell("probe_envs:probe/Trade-v0", "ucb", 0).name == "probe_envs-probe-Trade-v0/ucb-seed0"
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"metods": ["ucb"]}, "unknown key 'metods'; did you mean methods"),
+    ({"name": "../elsewhere"}, "name is '../elsewhere'; it must be letters"),
+    ({"name": ""}, "name is ''"),
+    ({"seeds": []}, "seeds is []; it must be a list with at least one entry"),
+    ({"seeds": [0, 0]}, "seeds names 0 more than once"),
+    ({"seeds": [True]}, "seeds holds True; it must be a whole number"),
+    ({"seeds": [-1]}, "seed is -1"),
+    ({"problems": "Swimmer-v2"}, "problems is 'Swimmer-v2'; it must be a list"),
+    ({"problems": ["Swimer-v2"]}, "Swimmer-v2"),
+    ({"methods": ["ucp"]}, "unknown method 'ucp'; did you mean ucb"),
+    ({"steps": 2.5e6}, "steps is 2500000.0; it must be a whole number"),
+    ({"steps": "2500000"}, "steps is '2500000'; it must be a whole number"),
+    ({"steps": 10}, "steps is 10, too few for one iteration"),
+    ({"settings": [1]}, "settings is [1]; it must be an object of settings"),
+    ({"settings": {"gama": 0.9}}, "unknown setting 'gama'; did you mean gamma"),
+    ({"settings": {"gamma": 2}}, "gamma is 2; it must lie in [0, 1]"),
+    ({"settings": {"gamma": "0.9"}}, "gamma is '0.9'; it must be a number"),
+    ({"settings": {"epochs": True}}, "epochs is True; it must be a whole number"),
+    ({"settings": {"decay": 1}}, "decay is 1; it must be true or false"),
+    ({"settings": {"seed": 4}}, "settings holds 'seed'; the sweep's own lists say which seeds are run"),
+    ({"per_method": {"mean": {}}}, "per_method names 'mean', which the sweep does not run"),
+    ({"per_problem": {"Ant-v2": {}}}, "per_problem names 'Ant-v2', which the sweep does not run"),
+    ({"max_seconds": 0}, "max_seconds is 0; it must be a positive number"),
+    ({"max_seconds": "1 h"}, "max_seconds is '1 h'; it must be a positive number"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), WRONG)
+def test_errors_name_the_file_the_value_and_the_remedy(
+    change: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "sweep.json"
+    path.write_text(json.dumps(SPEC | change))
+    with pytest.raises(ConfigError) as fault:
+        read_spec(path)
+    assert str(path) in str(fault.value)
+    assert message in str(fault.value)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '"name"', "[" * 100_000])
+def test_what_is_no_sweep_is_refused(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "sweep.json"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match="sweep"):
+        read_spec(path)
+
+
+def test_missing_entries_are_named() -> None:
+    with pytest.raises(ConfigError, match="lacks methods, seeds"):
+        parse_spec({"name": "x", "problems": ["Swimmer-v2"]})
+
+
+def test_the_committed_sweep_is_the_one_promised() -> None:
+    spec = read_spec(Path(__file__).parents[2] / "benchmarks" / "first-results.json")
+    assert len(spec.cells()) == 36
+    assert {cell.settings["steps"] for cell in spec.cells()} == {2_500_000}

@@ -1,0 +1,238 @@
+"""Sweeps: what fails is named and the rest goes on; what is finished is skipped, what broke continues."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+import probe_envs
+from sample_results import assert_names_no_machine
+from sample_runs import write_sample
+from tiny_runs import TINY, assert_same, train_tiny, train_until
+from trade_runs import PROBLEM, SETTINGS
+from ucb_moppo import cli
+from ucb_moppo.bench import cell
+from ucb_moppo.bench.cell import Outcome, Task
+from ucb_moppo.bench.display import Board, Lines, make_table
+from ucb_moppo.bench.result import read_result
+from ucb_moppo.bench.spec import Cell
+from ucb_moppo.bench.sweep import Sweep, make_sweep, run_sweep
+from ucb_moppo.lock import locked
+from ucb_moppo.run import Run
+
+Capture = pytest.CaptureFixture[str]
+RAISING, DEADLY = "probe_envs:probe/Raising-v0", "probe_envs:probe/Deadly-v0"
+
+
+def write_spec(directory: Path, **changes: Any) -> Path:
+    """A sweep of one cell of a second, with ``changes``."""
+    spec = {"name": "sweep", "problems": [PROBLEM], "methods": ["fixed"], "seeds": [0], "settings": SETTINGS}
+    path = directory / "sweep.json"
+    path.write_text(json.dumps(spec | changes))
+    return path
+
+
+def sweep_of(directory: Path, executor: str = "local", **changes: Any) -> Sweep:
+    places = {"runs": directory / "runs", "out": directory / "results"}
+    return make_sweep(write_spec(directory, **changes), executor=executor, **places)
+
+
+def bench(directory: Path, spec: Path, *options: str) -> None:
+    places = ("--runs", str(directory / "runs"), "--out", str(directory / "results"))
+    cli.main(["bench", str(spec), *places, "--executor", "local", *options])
+
+
+def test_a_failing_cell_is_named_and_the_others_go_on(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The failing problem comes first. Once it is mended, only that cell runs."""
+    spec = write_spec(tmp_path, problems=[RAISING, PROBLEM], settings=SETTINGS | {"horizon": 5})
+    with pytest.raises(SystemExit) as end:
+        bench(tmp_path, spec)
+    assert end.value.code == 1
+    shown = capsys.readouterr()
+    assert "2 cells: 1 finished, 1 failed" in shown.out
+    (line,) = [line for line in shown.out.splitlines() if line.startswith("failed:")]
+    assert "probe_envs-probe-Raising-v0/fixed-seed0" in line
+    assert "the motor burnt out" in line
+    assert "1 of 2 cells done, 1 failed" in shown.err
+    results = sorted(path.relative_to(tmp_path / "results") for path in tmp_path.glob("results/*/*"))
+    assert results == [Path("probe_envs-probe-Trade-v0/fixed-seed0.json")]
+    assert_names_no_machine(read_result(tmp_path / "results" / results[0]))
+
+    finished = tmp_path / "runs" / "probe_envs-probe-Trade-v0" / "fixed-seed0" / "summary.json"
+    before = finished.stat().st_mtime_ns
+    monkeypatch.setattr(probe_envs.Raising, "pay", probe_envs.Counter.pay)
+    bench(tmp_path, spec)  # no exit code
+    assert "2 cells: 2 finished (1 of them before), 0 failed" in capsys.readouterr().out
+    assert finished.stat().st_mtime_ns == before
+    assert read_result(tmp_path / "results" / "probe_envs-probe-Raising-v0" / "fixed-seed0.json")["finished"]
+
+
+def test_a_cell_killed_half_way_ends_as_if_it_had_not_been(tmp_path: Path) -> None:
+    whole = train_tiny(tmp_path / "whole", method="random", seed=5)
+    sweep = sweep_of(tmp_path, problems=["Swimmer-v2"], methods=["random"], seeds=[5], settings=TINY)
+    (task,) = sweep.tasks
+    train_until(task.run, 5, method="random", seed=5)
+    assert run_sweep(sweep, Lines(io.StringIO())) == {task.cell.name: Outcome(True)}
+    assert_same(task.run, whole.path)
+    assert read_result(task.result)["commit"].startswith("unknown, then ")  # we did not see it begin
+
+
+def test_a_run_that_cannot_be_continued_is_moved_aside_and_begun_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cell, "RESUMABLE", ())
+    sweep = sweep_of(tmp_path, problems=["Swimmer-v2"], methods=["fixed"], settings=TINY)
+    (task,) = sweep.tasks
+    train_until(task.run, 5, method="fixed")
+    assert run_sweep(sweep, Lines(io.StringIO()))[task.cell.name].succeeded
+    assert not Run(task.run.with_name("fixed-seed0.broken-1")).summary["finished"]
+    assert Run(task.run).summary["finished"]
+    assert "then" not in read_result(task.result)["commit"]
+
+
+def test_a_finished_run_with_other_settings_is_not_taken_for_the_cell(tmp_path: Path, capsys: Capture) -> None:
+    run_sweep(sweep_of(tmp_path), Lines(io.StringIO()))
+    spec = write_spec(tmp_path, settings=SETTINGS | {"gamma": 0.5})
+    with pytest.raises(SystemExit):
+        bench(tmp_path, spec)
+    shown = capsys.readouterr().out
+    assert "holds a run with other settings: ppo gamma: 0.99 is now 0.5" in shown
+    assert "--runs" in shown
+    # What does not change the numbers may differ. The result stays: it knows what the note beside the run knew.
+    (task,) = sweep_of(tmp_path).tasks
+    commit = read_result(task.result)["commit"]
+    task.provenance.unlink()
+    assert run_sweep(sweep_of(tmp_path, settings=SETTINGS | {"threads": 1}), Lines(io.StringIO())) == {
+        "probe_envs-probe-Trade-v0/fixed-seed0": Outcome(True, skipped=True)
+    }
+    assert read_result(task.result)["commit"] == commit != "unknown"
+
+
+def test_a_cell_that_another_process_writes_is_left_alone(tmp_path: Path) -> None:
+    """Also where it could not be continued, and would be moved aside."""
+    sweep = sweep_of(tmp_path, methods=["fixed", "random"])
+    for task in sweep.tasks:
+        task.run.mkdir(parents=True)
+    with locked(sweep.tasks[0].run), locked(sweep.tasks[1].run):
+        outcomes = run_sweep(sweep, Lines(io.StringIO()))
+    assert [outcome.succeeded for outcome in outcomes.values()] == [False, False]
+    assert all("is being written by process" in outcome.reason for outcome in outcomes.values())
+    assert sorted(path.name for path in sweep.tasks[0].run.parent.iterdir()) == ["fixed-seed0", "random-seed0"]
+
+
+def test_a_dry_run_says_what_would_be_done_and_does_nothing(tmp_path: Path, capsys: Capture) -> None:
+    run_sweep(sweep_of(tmp_path), Lines(io.StringIO()))
+    before = sorted(tmp_path.rglob("*"))
+    bench(tmp_path, write_spec(tmp_path, seeds=[0, 1]), "--dry-run")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "sweep: 2 cells, 1 at a time"
+    assert lines[1].endswith("fixed-seed0: 400 steps, finished, to skip")
+    assert lines[2].endswith("fixed-seed1: 400 steps, to run")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_process_that_dies_takes_its_cell_alone(tmp_path: Path) -> None:
+    """Side by side, each on its share of the cores; the one that kills itself is named with the signal."""
+    sweep = sweep_of(
+        tmp_path,
+        "processes",
+        problems=[DEADLY, PROBLEM],
+        settings=SETTINGS | {"horizon": 5, "checkpoint_stages": 9},
+    )
+    outcomes = run_sweep(sweep, Lines(io.StringIO()))
+    died, lived = (outcomes[task.cell.name] for task in sweep.tasks)
+    assert not died.succeeded
+    assert f"ended with signal {int(signal.SIGKILL)}" in died.reason
+    assert lived.succeeded
+    found = read_result(sweep.tasks[1].result)
+    assert found["hardware"]["cores_used"] == len(os.sched_getaffinity(0)) // sweep.slots
+    assert found["seed"] == 0
+
+
+def test_ctrl_c_stops_a_sweep_and_the_same_command_continues_it(tmp_path: Path) -> None:
+    spec = write_spec(tmp_path, settings=SETTINGS | {"steps": 8000, "stage_iterations": 20})
+    command = [sys.executable, "-m", "ucb_moppo", "bench", str(spec)]
+    tests = str(Path(probe_envs.__file__).parent)
+    cache = {"JAX_COMPILATION_CACHE_DIR": str(tmp_path), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+    environment = os.environ | {"PYTHONPATH": tests} | cache
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen(command, cwd=tmp_path, env=environment, **pipes)
+    run = tmp_path / "runs" / "sweep" / "probe_envs-probe-Trade-v0" / "fixed-seed0"
+    while not (run / "summary.json").exists():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate()
+    assert process.returncode == 130
+    assert "the same command continues the sweep" in errors
+    assert not Run(run).summary["finished"]
+    assert not (tmp_path / "results").exists()
+
+    done = subprocess.run(command, cwd=tmp_path, env=environment, **pipes, check=True)
+    assert "1 cells: 1 finished, 0 failed" in done.stdout
+    assert Run(run).summary["finished"]
+
+
+# --- what a person sees ------------------------------------------------------------------------------------
+
+
+def sample_board(directory: Path, slots: int) -> Board:
+    """Of three cells of 9,000 steps one has finished in 40 s, one stands at 3,000 after 20 s, one waits."""
+    cells = [Cell("Swimmer-v2", "ucb", seed) for seed in range(3)]
+    tasks = [Task(one, directory / "runs", directory / "results", 9000) for one in cells]
+    write_sample(tasks[0].run, problem="Swimmer-v2")
+    write_sample(tasks[1].run, problem="Swimmer-v2", num_stages=2, seed=1, finished=False)
+    return Board(tasks, slots, {cells[0].name: Outcome(True)})
+
+
+def test_time_left_is_by_the_pace_of_the_same_problem(tmp_path: Path) -> None:
+    """Paces 40/9,000 and 20/3,000 s, mean 1/180; 6,000 + 9,000 steps are left: 83.3 s on one slot."""
+    board = sample_board(tmp_path, 1)
+    left = board.left()
+    assert left is not None
+    np.testing.assert_allclose(left, 15_000 / 180)
+    assert board.line() == "1 of 3 cells done, about 1 min 23 s left"
+    board.slots = 2
+    np.testing.assert_allclose(board.left(), 7500 / 180)
+
+
+def test_the_table_has_a_row_per_method_and_a_column_per_seed(tmp_path: Path) -> None:
+    board = sample_board(tmp_path, 1)
+    board.outcomes[board.tasks[2].cell.name] = Outcome(False, "why")
+    console = Console(width=100, file=io.StringIO(), record=True)
+    console.print(make_table(board))
+    (row,) = [line for line in console.export_text().splitlines() if "Swimmer-v2" in line]
+    cells = [text.strip() for text in row.strip("│").split("│")]
+    hypervolume = Run(board.tasks[0].run).summary["hypervolume"]
+    assert cells[:3] == ["Swimmer-v2", "ucb", f"HV {hypervolume:.4g}"]
+    assert cells[3].startswith("33% HV ")
+    assert cells[4] == "failed"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--cores", "-1"), "--cores is -1"),
+        (("--cores", "9999"), "--cores is 9999"),
+        (("--out", "FILE"), "is a file"),
+    ],
+)
+def test_bad_options_are_refused(options: tuple[str, str], message: str, tmp_path: Path, capsys: Capture) -> None:
+    file = tmp_path / "FILE"
+    file.write_text("")
+    with pytest.raises(SystemExit):
+        cli.main(["bench", str(write_spec(tmp_path)), *(str(file) if text == "FILE" else text for text in options)])
+    assert message in capsys.readouterr().err
