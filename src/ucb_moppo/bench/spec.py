@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from ucb_moppo.config import SECTIONS, Config, default_config, override, resolve
 from ucb_moppo.envs import make_spec
 from ucb_moppo.errors import ConfigError, nearest_names
+from ucb_moppo.peers import PEERS
 
 LISTS = {"problems": str, "methods": str, "seeds": int}
 KEYS = ("name", *LISTS, "steps", "settings", "per_problem", "per_method", "max_seconds")
@@ -62,7 +63,7 @@ class Spec:
     def _cell(self, problem: str, method: str, seed: int) -> Cell:
         # One shard unless told otherwise: left open, their number and with it the last bits of a result would hang
         # on the cores that a cell happens to get.
-        settings = {"shards": 1, **self.settings}
+        settings = {**({} if method in PEERS else {"shards": 1}), **self.settings}
         settings |= {**self.per_problem.get(problem, {}), **self.per_method.get(method, {})}
         max_seconds = settings.pop("max_seconds", None)
         return Cell(problem, method, seed, settings, max_seconds)
