@@ -54,7 +54,6 @@ PACKAGES = (
     "gymnasium",
     "mo-gymnasium",
     "numpy",
-    "scikit-learn",
     "moocore",
 )
 
