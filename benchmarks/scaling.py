@@ -1,20 +1,24 @@
 """How throughput, memory and the cost of the search grow: the numbers of docs/scaling.md.
 
-    python benchmarks/scaling.py policies --problem HalfCheetah-v2 --values 10 20 40 80
-    python benchmarks/scaling.py active --values 5 10 20 50
+    python benchmarks/scaling.py policies --values 10 20 40 80
+    python benchmarks/scaling.py active --values 5 10 25 50
     python benchmarks/scaling.py shards --values 1 2 5 10
     python benchmarks/scaling.py search
+    python benchmarks/scaling.py hypervolume
 
 The first three train a few iterations with one number varied, in processes with a shard per core where shards are
 not what varies. `search` times the choice of a stage's weights (surrogates, scores, selection) on a made-up history
-of evaluations, for 2 to 6 objectives, and for 100 policies with 100 candidates and 3 objectives.
+of 40 evaluations; `hypervolume` that of a front of K·P points. Every row goes to results/scaling/<what>.csv, of
+which benchmarks/plot_scaling.py makes the picture.
 """
 
 from __future__ import annotations
 
+import csv
 import os
 import statistics
 import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter, process_time
@@ -27,49 +31,58 @@ from ucb_moppo.config import Config, default_config, override, resolve
 from ucb_moppo.cores import available_cores
 from ucb_moppo.envs import make_spec
 from ucb_moppo.executor import ProcessExecutor
+from ucb_moppo.pareto import hypervolume
 from ucb_moppo.search.acquisition import HypervolumeScore
 from ucb_moppo.search.methods import SearchContext, make_method
 from ucb_moppo.search.surrogate import BaggedElasticNet
 from ucb_moppo.weights import make_decomposition
 
+RESULTS = Path(__file__).parents[1] / "results" / "scaling"
+SEARCHES = [(2, 10, 100), (2, 100, 100), (3, 36, 117), (3, 100, 100), (4, 36, 100), (5, 36, 100), (6, 36, 100)]
+"""(m, K, M)"""
+FRONTS = [(m, size) for m in range(2, 7) for size in (100, 360, 1000)]
+"""(m, K·P)"""
 
-def resident(pid: int) -> float:
+
+def peak_memory(pid: int) -> float:
     """Peak resident memory of a process, GiB."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 2**20
 
 
-def measure(config: Config, iterations: int) -> tuple[float, float, float]:
-    """Steps per second, steps per CPU second of the busiest shard, and peak memory of all processes in GiB."""
+def measure(config: Config, iterations: int) -> dict[str, Any]:
+    """Steps per second, steps per second of CPU time on every core, and peak memory of all processes."""
     executor = ProcessExecutor(config)
     try:
         weights = np.full((config.num_policies, config.search.active, 2), 0.5)
         executor.train(weights, 1)  # compiles
-        seconds, before = [], [clock["cpu"] for clock in executor.clocks()]
+        seconds, before = [], sum(clock["cpu"] for clock in executor.clocks())
         for _ in range(iterations):
             start = perf_counter()
             executor.train(weights, 1)
             seconds.append(perf_counter() - start)
-        cpu = max(clock["cpu"] - b for clock, b in zip(executor.clocks(), before, strict=True)) / iterations
+        cpu = (sum(clock["cpu"] for clock in executor.clocks()) - before) / iterations / len(available_cores())
         pids = [os.getpid(), *(seat.worker.pid for seat in executor.seats)]  # type: ignore[attr-defined]
-        memory = sum(map(resident, pids))
+        memory = sum(map(peak_memory, pids))
     finally:
         executor.close()
-    return config.steps_per_iteration / statistics.median(seconds), config.steps_per_iteration / cpu, memory
+    steps = config.steps_per_iteration
+    return {
+        "steps per second": round(steps / statistics.median(seconds)),
+        "steps per CPU second": round(steps / cpu),
+        "memory, GiB": round(memory, 2),
+    }
 
 
-def grow(problem: str, name: str, values: tuple[int, ...], iterations: int) -> None:
+def grow(problem: str, name: str, values: tuple[int, ...], iterations: int) -> Iterator[dict[str, Any]]:
     """A row for every value of the setting ``name``."""
-    print(f"| {name} | steps per second | per second of CPU time of a shard | memory, GiB |\n|---|---|---|---|")
     for value in values:
-        cores = len(available_cores())
-        config = override(default_config(problem), executor="processes", shards=cores, steps=10**9)
+        config = override(default_config(problem), executor="processes", shards=len(available_cores()), steps=10**9)
         config = resolve(override(config, **{name: value}), make_spec(problem))
-        wall, cpu, memory = measure(config, iterations)
-        print(f"| {value} | {wall:,.0f} | {cpu:,.0f} | {memory:.2f} |", flush=True)
+        yield {"problem": problem, name: value} | measure(config, iterations)
 
 
-def made_up_history(num_stages: int, weights: np.ndarray) -> np.ndarray:
+def made_up_returns(num_stages: int, weights: np.ndarray) -> np.ndarray:
     """Returns [Z, K, P, m] that grow towards a sphere from stage to stage, with noise."""
     rng = np.random.default_rng(0)
     target = 1000 * weights / np.linalg.norm(weights, axis=-1, keepdims=True)
@@ -84,7 +97,7 @@ def time_search(num_objectives: int, policies: int, candidates: int, stages: int
         pivots=parts.pivots,
         candidates=parts.candidates,
         evaluated_weights=parts.probes,
-        values=made_up_history(stages, parts.probes),
+        values=made_up_returns(stages, parts.probes),
         stage=stages,
         num_active=10,
         rng_seed=(0, 0),
@@ -101,35 +114,63 @@ def time_search(num_objectives: int, policies: int, candidates: int, stages: int
     return process_time() - start
 
 
-def search() -> None:
-    print("| objectives | policies | candidates | CPU seconds per stage |\n|---|---|---|---|")
-    sizes = ((2, 10, 100), (3, 36, 117), (3, 100, 100), (4, 36, 100), (5, 36, 100), (6, 36, 100))
-    for m, policies, candidates in sizes:
-        print(f"| {m} | {policies} | {candidates} | {time_search(m, policies, candidates):.1f} |", flush=True)
+def time_searches() -> Iterator[dict[str, Any]]:
+    for m, policies, candidates in SEARCHES:
+        seconds = round(time_search(m, policies, candidates), 2)
+        yield {"objectives": m, "policies": policies, "candidates": candidates, "CPU seconds": seconds}
+
+
+def time_hypervolumes() -> Iterator[dict[str, Any]]:
+    """Of points none of which dominates another: the worst case."""
+    for m, size in FRONTS:
+        rng = np.random.default_rng(0)
+        points = rng.dirichlet(np.ones(m), size)
+        start = process_time()
+        hypervolume(points / np.linalg.norm(points, axis=1, keepdims=True), (0.0,) * m)
+        yield {"objectives": m, "points": size, "CPU seconds": float(f"{process_time() - start:.2g}")}
+
+
+def note(rows: Iterator[dict[str, Any]], path: Path) -> None:
+    """Print the rows as they come and write them to a file, with the commit they were measured at."""
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    commit = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parent).stdout.strip()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="") as file:
+        for index, row in enumerate(rows):
+            row |= {"cores": len(available_cores()), "load": round(os.getloadavg()[0], 1), "commit": commit}
+            writer = csv.DictWriter(file, row, lineterminator="\n")
+            if index == 0:
+                writer.writeheader()
+            writer.writerow(row)
+            file.flush()
+            print(row, flush=True)
 
 
 @dataclass(frozen=True)
 class Options:
     """Measure how something grows."""
 
-    what: tyro.conf.Positional[Literal["policies", "active", "shards", "search"]]
-    """The number that varies; `search` for the cost of choosing weights."""
+    what: tyro.conf.Positional[Literal["policies", "active", "shards", "search", "hypervolume"]]
+    """The number that varies; `search` and `hypervolume` for the cost of choosing weights."""
     problem: str = "HalfCheetah-v2"
     """Problem to train on."""
     values: tuple[int, ...] = (10, 20, 40, 80)
     """Values of the number."""
     iterations: int = 3
     """Iterations measured for each."""
+    out: Path = RESULTS
+    """Directory of the tables."""
 
 
 def main() -> None:
     options = tyro.cli(Options)
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
-    print(f"commit {commit}, {len(available_cores())} cores, load {os.getloadavg()[0]:.1f}")
     if options.what == "search":
-        search()
+        rows = time_searches()
+    elif options.what == "hypervolume":
+        rows = time_hypervolumes()
     else:
-        grow(options.problem, options.what, options.values, options.iterations)
+        rows = grow(options.problem, options.what, options.values, options.iterations)
+    note(rows, options.out / f"{options.what}.csv")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiny_runs import assert_same, tiny_config, train_tiny
-from ucb_moppo.config import Config, override, resolve
+from ucb_moppo.config import Config, best_num_shards, override, resolve
 from ucb_moppo.cores import available_cores, share_cores
 from ucb_moppo.envs import make_spec
 from ucb_moppo.errors import ConfigError, EnvironmentFault, RunFormatError, UcbMoppoWarning, WorkerLostError
@@ -111,7 +111,25 @@ def test_a_short_run_stays_in_one_process_and_a_long_one_uses_the_cores() -> Non
     assert long.num_shards == cores
     assert choose_executor(long) == ("processes" if cores > 1 else "local")
     assert config(shards=None, steps=400_000, executor="local").num_shards == 1
-    assert config(shards=None, executor="processes").num_shards == min(3, cores)
+    assert config(shards=None, executor="processes").num_shards == best_num_shards(3, cores)
+
+
+@pytest.mark.parametrize(
+    ("policies", "cores", "shards"),
+    [
+        (10, 1, 1),
+        (10, 2, 2),
+        (11, 2, 2),  # 6 and 5: 11/12 of two cores, more than 0.9
+        (5, 2, 1),  # 3 and 2: 5/6, less than 0.9
+        (1, 4, 1),
+        (36, 4, 4),
+        (108, 64, 64),
+        # A core each for 8 shards: 10/16. Two cores each for 4: 10/12 · 0.9. Four each for 2: 0.9² = 0.81.
+        (10, 8, 2),
+    ],
+)
+def test_shards_suit_the_policies_and_the_cores(policies: int, cores: int, shards: int) -> None:
+    assert best_num_shards(policies, cores) == shards
 
 
 @pytest.mark.parametrize(

@@ -316,6 +316,27 @@ def test_records() -> None:
         np.testing.assert_array_equal(record.returns, trainer.history[z])
 
 
+def test_a_stage_that_was_interrupted_counts_its_time_before_it() -> None:
+    first, _ = make_trainer()
+    next(first.run())
+    first._parts["training"] = 1000.0  # as if it had trained for long when it was interrupted
+    second, _ = make_trainer()
+    second.set_state(first.get_state())
+    times = [record.stage_seconds["training"] for record in second.run()]
+    assert 1000.0 <= times[0] < 2000.0
+    assert max(times[1:]) < 1000.0
+
+
+def test_a_state_without_the_times_of_its_stage_still_loads() -> None:
+    first, _ = make_trainer()
+    next(first.run())
+    state = first.get_state()
+    del state["stage_seconds"]
+    second, _ = make_trainer()
+    second.set_state(state)
+    assert next(second.run()).stage_seconds["training"] < 1000.0
+
+
 def test_history_grows_before_the_next_choice() -> None:
     trainer, _ = make_trainer()
     lengths = [len(trainer.history) for _ in trainer.run()]

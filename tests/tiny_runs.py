@@ -28,6 +28,9 @@ TINY: dict[str, Any] = {
     "checkpoint_seconds": 0.0,
 }
 
+CLOCK = ("seconds", "stage_seconds")
+"""What no two runs share."""
+
 
 def tiny_config(problem: str = "Swimmer-v2", **changes: Any) -> Config:
     return override(default_config(problem), **(TINY | changes))
@@ -79,14 +82,14 @@ def contents(run: Path) -> dict[str, Any]:
     found["summary.json"] = json.dumps(timeless(json.loads(found["summary.json"])))
     newest = run / "checkpoints" / list_checkpoints(run)[0]
     tensors = parse_tensors((newest / STATE).read_bytes(), newest / STATE)[1]
-    found |= {f"{newest.name} {n}": (a.dtype, a.shape, a.tobytes()) for n, a in tensors.items() if n != "seconds"}
+    found |= {f"{newest.name} {n}": (a.dtype, a.shape, a.tobytes()) for n, a in tensors.items() if n not in CLOCK}
     facts = json.loads((newest / FACTS).read_text())
     facts["lengths"].pop("metrics.jsonl")
     return found | {f"{newest.name} facts": facts}
 
 
 def timeless(data: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in data.items() if name not in ("seconds", "stage_seconds")}
+    return {name: value for name, value in data.items() if name not in CLOCK}
 
 
 def assert_same(run: Path, other: Path) -> None:

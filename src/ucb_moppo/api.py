@@ -65,7 +65,6 @@ PACKAGES = (
     "gymnasium",
     "mo-gymnasium",
     "numpy",
-    "scikit-learn",
     "moocore",
 )
 

@@ -174,7 +174,9 @@ class Config:
     """Simulation threads of each shard (0: one per core that it has)."""
     executor: ExecutorName = "auto"
     """Where shards of policies run: in this process, in processes of this machine, or in a Ray cluster."""
-    shards: Annotated[int | None, hint("one per core, or 1 for a short run and for --executor local")] = None
+    shards: Annotated[
+        int | None, hint("one per core if policies divide evenly, 1 for a short run and for --executor local")
+    ] = None
     """S, groups of policies that train side by side; part of what the last bits of a result depend on."""
     ray_address: Annotated[str | None, hint("a Ray of its own on this machine")] = None
     """Address of a running Ray cluster, for --executor ray."""
@@ -236,6 +238,9 @@ class Config:
 
 MIN_STEPS_TO_SHARD = 200_000
 """Training steps below which a run stays in one process unless told otherwise: processes take seconds to start."""
+
+SECOND_CORE = 0.9
+"""What is left of the speed of two shards of a core each when one shard has both cores (docs/scaling.md)."""
 
 SECTIONS = {"ppo": PPOConfig, "search": SearchConfig}
 
@@ -324,7 +329,7 @@ def resolve(config: Config, spec: EnvSpec) -> Config:
 
 
 def resolve_shards(config: Config) -> int:
-    """S: what was asked for, or one per core for a run that is worth starting processes for."""
+    """S: what was asked for, or what suits the cores for a run that is worth starting processes for."""
     policies = config.num_policies
     if config.shards is not None:
         _require(
@@ -336,7 +341,21 @@ def resolve_shards(config: Config) -> int:
     short = config.steps < MIN_STEPS_TO_SHARD or not found_by_import(config.problem)
     if config.executor == "local" or (config.executor == "auto" and short):
         return 1
-    return min(len(available_cores()), policies)
+    return best_num_shards(policies, len(available_cores()))
+
+
+def best_num_shards(num_policies: int, num_cores: int) -> int:
+    """S that keeps the cores busiest: one per core, unless the policies then come out too uneven.
+
+    The largest of S shards has ⌈K/S⌉ policies and the others wait for it; each has ⌊c/S⌋ of c cores, of which a
+    shard makes less the more it has (`SECOND_CORE`). Five policies on two cores are better off in one shard.
+    """
+
+    def busy(num_shards: int) -> float:
+        cores, most = num_cores // num_shards, math.ceil(num_policies / num_shards)
+        return cores * num_policies / (num_cores * most) * SECOND_CORE ** math.log2(cores)
+
+    return max(range(1, min(num_cores, num_policies) + 1), key=lambda num_shards: (busy(num_shards), num_shards))
 
 
 def default_stage_iterations(config: Config) -> int:

@@ -234,9 +234,8 @@ class RayTasks:
         self._slots = slots or cores or max(1, total)
         share = min(max(1, (cores or total) // self._slots), max(1, largest))
         settings = thread_settings(share) | {LIMIT: str(share)}
-        self._task = ray.remote(run_pickled).options(
-            num_cpus=share, max_calls=1, max_retries=0, runtime_env={"env_vars": settings}
-        )
+        options: Any = {"num_cpus": share, "max_calls": 1, "max_retries": 0, "runtime_env": {"env_vars": settings}}
+        self._task = ray.remote(**options)(run_pickled)
         self.running: dict[Any, tuple[int, float]] = {}
 
     def has_room(self) -> bool:

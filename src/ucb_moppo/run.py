@@ -161,6 +161,7 @@ class Run:
         check_holds_run(self.path)
         self.config: dict[str, Any] = self._json(CONFIG)
         self._tensors: dict[str, NDArray] | None = None
+        self._digest = ""
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"
@@ -243,19 +244,21 @@ class Run:
         )
 
     def digest(self) -> str:
-        """SHA-256 of the policies as the manifest has it: changes when they learn."""
-        known = read_manifest(self.path).files.get(TENSORS)
-        return known[0].sha256 if known else ""
+        """SHA-256 of the policies: of those that ``tensors`` has read, otherwise of those on disk.
+
+        Not as the manifest has it, which knows of new policies before they are there.
+        """
+        return self._digest or make_digest(self._read(TENSORS)).sha256
 
     def tensors(self) -> dict[str, NDArray]:
         """Parameters and statistics of all policies, with a leading axis over policies."""
         if self._tensors is None:
-            path = self.path / TENSORS
-            tensors = parse_tensors(self._read(TENSORS), path)[1]
+            path, data = self.path / TENSORS, self._read(TENSORS)
+            tensors = parse_tensors(data, path)[1]
             if not tensors or len({array.shape[:1] for array in tensors.values()} - {()}) != 1:
                 raise RunFormatError(f"{path} does not hold the same number of policies in every array")
             check_actors(self.spec, self.network, tensors, path)
-            self._tensors = tensors
+            self._tensors, self._digest = tensors, make_digest(data).sha256
         return self._tensors
 
 

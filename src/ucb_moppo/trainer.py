@@ -67,7 +67,7 @@ class StageRecord:
     diagnostics: dict[str, Any] = field(default_factory=dict)
     learning: dict[str, float] = field(default_factory=dict)
     stage_seconds: dict[str, float] = field(default_factory=dict)
-    """Where this stage's time went since the run began or was resumed: selecting weights, training, evaluating."""
+    """Where this stage's time went, before an interruption and after: selecting weights, training, evaluating."""
     diverged: list[dict[str, Any]] = field(default_factory=list)
     """Every time a policy has diverged so far: policy, iteration, cause, and whether it was restored."""
 
@@ -281,6 +281,7 @@ class Trainer:
             "iteration": np.array(self.iteration),
             "evaluation_steps": np.array(self.evaluation_steps),
             "seconds": np.array(self.seconds),
+            "stage_seconds": np.array([self._parts[name] for name in PARTS]),
         }
 
     def set_state(self, state: Mapping[str, NDArray]) -> None:
@@ -300,6 +301,7 @@ class Trainer:
             self._reports = [learning] if (learning := under("learning.")) else []
             self.executor.set_state(under("executor."))
             self._spent, self._begun = float(state["seconds"]), perf_counter()
+            self._parts = PARTS | dict(zip(PARTS, map(float, state.get("stage_seconds", ())), strict=False))
         except (KeyError, IndexError, TypeError, ValueError) as fault:
             raise RunFormatError(f"the saved state does not fit this config: {fault!r}") from fault
 

@@ -93,7 +93,7 @@ def test_a_cell_killed_half_way_ends_as_if_it_had_not_been(tmp_path: Path) -> No
 def test_a_run_that_cannot_be_continued_is_moved_aside_and_begun_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cell, "RESUMABLE", ())
+    monkeypatch.setattr(cell, "PEERS", {"fixed": None})
     sweep = sweep_of(tmp_path, problems=["Swimmer-v2"], methods=["fixed"], settings=TINY)
     (task,) = sweep.tasks
     train_until(task.run, 5, method="fixed")
@@ -236,3 +236,30 @@ def test_bad_options_are_refused(options: tuple[str, str], message: str, tmp_pat
     with pytest.raises(SystemExit):
         cli.main(["bench", str(write_spec(tmp_path)), *(str(file) if text == "FILE" else text for text in options)])
     assert message in capsys.readouterr().err
+
+
+# --- runs that their time ends -----------------------------------------------------------------------------
+
+
+def timed_task(directory: Path, limit: float | None, noted: float | None) -> Task:
+    """A cell given ``limit`` seconds, whose run was given ``noted``."""
+    task = Task(Cell("Swimmer-v2", "ucb", 0, {}, limit), directory / "runs", directory / "results", 9000)
+    task.run.mkdir(parents=True)
+    task.provenance.write_text(json.dumps({"commit": "0", "hardware": {}, "max_seconds": noted}))
+    return task
+
+
+@pytest.mark.parametrize(
+    ("limit", "noted", "summary", "ended"),
+    [
+        (60, 60, {"finished": False, "stopped": "max_seconds"}, True),
+        (90, 60, {"finished": False, "stopped": "max_seconds"}, False),  # it may go on for longer now
+        (None, 60, {"finished": False, "stopped": "max_seconds"}, False),
+        (60, 60, {"finished": False}, False),  # killed
+        (60, None, {"finished": True}, True),
+    ],
+)
+def test_a_run_that_its_time_ended_is_finished_for_the_same_time(
+    limit: float | None, noted: float | None, summary: dict[str, Any], ended: bool, tmp_path: Path
+) -> None:
+    assert cell.has_ended(timed_task(tmp_path, limit, noted), summary) == ended

@@ -209,3 +209,16 @@ def test_mistakes_on_the_command_line(options: list[str], message: str, monkeypa
         cli.main(["train", *problem, "--method=capql", *options])
     assert ended.value.code == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_cell_of_a_sweep(tmp_path: Path) -> None:
+    """Its settings are decided and checked beforehand, those of the run and those of the method alike."""
+    from ucb_moppo.bench.spec import Cell, cell_config
+
+    config = cell_config(Cell("Swimmer-v2", "stub", 4, {"steps": 60, "horizon": 4, "batch": 20}))
+    assert (config.seed, config.steps, config.horizon) == (4, 60, 4)
+    assert config.settings == {"batch": 20, "pretraining": 0, "rate": 0.25, "layers": (3,)}
+    run = train_stub(tmp_path / "run", seed=4, steps=60, batch=20, evaluations=None)
+    assert run.config == json.loads(json.dumps(config.to_json()))
+    with pytest.raises(ConfigError, match=r"cell Swimmer-v2/stub-seed4: unknown setting 'bach' of stub"):
+        cell_config(Cell("Swimmer-v2", "stub", 4, {"bach": 20}))

@@ -231,6 +231,7 @@ def test_overview_has_ours_and_the_papers_apart(sections: dict[str, Section]) ->
     assert rows["Swimmer-v2", "EU"][0] == "3.000 ± 2.160"
     theirs = published("Swimmer-v2")[0]
     assert rows["Swimmer-v2", "HV"][3] == plus_minus(theirs.hypervolume, theirs.hypervolume_std)
+    assert table.note.startswith("Seeds: ucb 3 to 4, fixed 3 to 4, pgmorl 1. Bold: ")
     assert table.bold == {(0, 2), (1, 2), (2, 2), (3, 2)}  # ucb's mean is the best everywhere
     assert table.plain is not None
     plain = {row[:4]: row[4:] for row in table.plain[1]}

@@ -71,6 +71,15 @@ def test_a_damaged_or_missing_file_is_named(run, name):
         load_data(run)
 
 
+@pytest.mark.parametrize("rows", [1, 4, 11])
+def test_a_front_that_was_cut_off_is_not_whole(run, rows):
+    # Runs of format 1 have no manifest that would know.
+    lines = (run / "front.csv").read_bytes().splitlines(keepends=True)
+    rewrite(run, "front.csv", b"".join(lines[: 1 + rows]))
+    with pytest.raises(RunFormatError, match=rf"front.csv is not whole: {rows} rows"):
+        load_data(run)
+
+
 def test_runs_of_the_same_name_are_told_apart(run, tmp_path):
     shutil.copytree(run, tmp_path / "b" / "one")
     names = [data.name for data in load_all([run, tmp_path / "b" / "one", run])]

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 
 import numpy as np
 import pytest
@@ -53,7 +54,16 @@ def test_paper_numbers_have_a_column_per_protocol(sections):
         assert filled == {f"{expected})"}
     rows = {row[0]: row for row in table.rows if row[1].startswith("paper")}
     assert rows["UCB-MOPPO"][columns.index("HV (protocol B)")] == "56,000 ± 1,800"
-    assert rows["PGMORL"][columns.index("EU (protocol A)")] == "123.0 ± 42.00"
+    assert rows["PGMORL"][columns.index("EU (protocol A)")] == "123.0 ± 42.0"
+
+
+def test_paper_csv_has_bare_numbers_and_the_protocol(sections):
+    rows = list(csv.DictReader(io.StringIO(tables.to_csv(tables.paper_table(sections[0])))))
+    ours, theirs = rows[0], next(row for row in rows if row["method"] == "PGMORL")
+    assert [ours[name] for name in ("source", "protocol")] == ["this report, 3 seeds", "B"]
+    assert float(ours["HV mean"]) == 30.0
+    assert [theirs[name] for name in ("source", "protocol")] == ["paper, 3 seeds", "A"]
+    assert [float(theirs[f"{one} mean"]) for one in ("HV", "EU")] == pytest.approx([16_700, 123])
 
 
 def test_runs_of_another_horizon_get_no_paper_column(tmp_path):
@@ -74,7 +84,7 @@ def test_runs_under_pgmorls_protocol_stand_beside_class_a_alone(tmp_path):
     at = list(table.columns).index("HV (protocol A)")
     rows = {(row[0], row[1].split(" ")[0]): row for row in table.rows}
     assert rows["ucb", "this"][at].startswith("5.000e6")
-    assert rows["Hyper-MORL", "Hyper-MORL"][at] == "5.370e6 ± 350,000"
+    assert rows["Hyper-MORL", "Hyper-MORL"][at] == "5.370e6 ± 0.350e6"
     assert rows["PGMORL", "run"][at] == "4.500e6"
     assert rows["COLA", "COLA"][at + 1] == tables.NONE
     other = tables.paper_table(sections[1])
@@ -94,6 +104,22 @@ def test_kept_counts_policies_and_parameters(sections):
     rows = tables.kept_table(sections[0]).rows
     assert rows[0] == ("ucb", "this report", "3", "1,234")
     assert ("PGMORL", "paper", "168", tables.NONE) in rows
+
+
+def test_kept_csv_has_a_row_per_seed(sections):
+    rows = list(csv.reader(io.StringIO(tables.to_csv(tables.kept_table(sections[0])))))
+    assert rows[0] == ["method", "source", "seed", "policies", "parameters"]
+    assert rows[1:4] == [["ucb", "this report", str(seed), "3", "1234"] for seed in (0, 1, 2)]
+    assert ["PGMORL", "paper", "", "168", ""] in rows
+
+
+def test_summary_is_rounded_for_the_eye_and_whole_in_the_csv(tmp_path):
+    data = load_data(write_sample(tmp_path / "one", found={"hypervolume": 21962027.25, "cardinality": 14}))
+    table = tables.summary_table(data)
+    shown, bare = dict(table.rows), dict(csv.reader(io.StringIO(tables.to_csv(table))))
+    assert (shown["HV"], bare["HV"]) == ("2.196e7", "21962027.25")
+    assert (shown["points on the front"], bare["points on the front"]) == ("14", "14")
+    assert (shown["training steps"], bare["training steps"]) == ("9,000", "9000")
 
 
 def test_aggregate_scores_are_shares_of_the_best_run(sections, tmp_path):
@@ -117,6 +143,14 @@ def test_numbers_for_the_eye():
     assert told == ["0.000", "12,346", "3.620e10", "-1.200e-4", "1.000", tables.NONE, tables.NONE]
 
 
+def test_numbers_of_one_cell_share_exponent_and_decimals():
+    assert tables.alike(8.4e6, 5e5) == ["8.400e6", "0.500e6"]
+    assert tables.alike(999_000.0, 998_000.0, 1_001_000.0) == ["0.999e6", "0.998e6", "1.001e6"]
+    assert tables.alike(1326.83, 63.75) == ["1,327", "64"]
+    assert tables.alike(0.5, 12.345) == ["0.50", "12.35"]
+    assert tables.alike(0.0, 0.0) == ["0.000", "0.000"]
+
+
 TABLE = tables.Table("n", "A & B", ("name", "50%"), (("a_b|c", "1 ± 2"),), "note #1")
 
 
@@ -133,6 +167,27 @@ def test_latex_escapes_what_latex_reads():
     assert r"\caption{A \& B}" in text
     assert r"a\_b|c & 1 $\pm$ 2 \\" in text
     assert r"name & 50\% \\" in text
+
+
+def test_latex_tables_are_balanced(sections):
+    one = sections[0]
+    made = [
+        tables.comparison_table(one),
+        tables.kept_table(one),
+        tables.paper_table(one),
+        tables.aggregate_table([one]),
+    ]
+    for table in [*made, tables.summary_table(one.first), tables.front_table(one.first)]:
+        text = tables.to_latex(table)
+        for name in ("table", "tabular"):
+            assert text.count(f"\\begin{{{name}}}") == text.count(f"\\end{{{name}}}") == 1
+        bare = re.sub(r"\\[\\&%$#_{}]", "", text)
+        assert bare.count("{") == bare.count("}")
+        assert bare.count("$") % 2 == 0
+        body = text.partition("\\toprule\n")[2].partition("\\bottomrule")[0].replace("\\midrule\n", "")
+        for line in body.splitlines():
+            assert line.endswith(r" \\")
+            assert len(re.findall(r"(?<!\\)&", line)) == len(table.columns) - 1
 
 
 def test_html_escapes_markup():

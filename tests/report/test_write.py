@@ -3,7 +3,9 @@
 import re
 import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
+from itertools import combinations
 
+import matplotlib
 import numpy as np
 import pytest
 
@@ -11,11 +13,12 @@ from sample_runs import write_sample
 from ucb_moppo.cli import main
 from ucb_moppo.errors import ConfigError
 from ucb_moppo.report import interactive
-from ucb_moppo.report.curves import costs_picture, spent_seconds
-from ucb_moppo.report.data import load_data
-from ucb_moppo.report.fronts import front_picture, growth_picture, spread
+from ucb_moppo.report.curves import bands_picture, costs_picture, label_that_fits, short_count, spent_seconds
+from ucb_moppo.report.data import load_all, load_data, make_sections
+from ucb_moppo.report.fronts import front_picture, growth_limits, growth_picture, overlay_picture, spread
 from ucb_moppo.report.interpolation import COLUMNS, read_study
 from ucb_moppo.report.search import selection_counts, selection_picture, surrogate_picture
+from ucb_moppo.report.style import SETTINGS
 
 ONE_RUN = ("front", "indicators", "growth", "selection", "surrogate", "costs")
 
@@ -83,12 +86,81 @@ def test_figures_name_their_runs_and_objectives(tmp_path, num_objectives):
 
 def test_growth_has_eight_panels_with_the_hypervolume_last(tmp_path):
     data = load_data(write_sample(tmp_path / "one", num_stages=20))
-    panels = growth_picture(data).figure.axes
+    *panels, colours = growth_picture(data).figure.axes
+    assert colours.get_ylabel() == "weight of speed"
     assert len(panels) == 8
     assert panels[-1].get_title() == "hypervolume"
     assert [panel.get_title().split(",")[0] for panel in panels[:7]] == [
         f"stage {i}" for i in (0, 3, 6, 10, 13, 16, 19)
     ]
+
+
+def test_growth_of_a_young_run_has_a_panel_per_evaluation_and_no_gaps(tmp_path):
+    data = load_data(write_sample(tmp_path / "one", num_objectives=3, num_stages=3))
+    *panels, colours = growth_picture(data).figure.axes
+    assert [panel.get_title().split(",")[0] for panel in panels] == ["stage 0", "stage 1", "stage 2", "hypervolume"]
+    assert colours.get_ylabel() == "height"
+
+
+def test_growth_cuts_off_no_point_of_a_front(tmp_path):
+    # 399 points around (10, 10) and one at (20, −500): less than a hundredth, but on the front.
+    values = 10 + np.random.default_rng(0).random((2, 200, 2))
+    values[0, 0] = 20, -500
+    data = load_data(
+        write_sample(tmp_path / "one", num_policies=2, probes=200, num_stages=2, returns=[values, values])
+    )
+    low, high = growth_limits(data)
+    assert low[1] < -500
+    assert high[0] > 20
+
+
+def overlaps(figure):
+    """Pairs of tick labels of a panel, and titles and legends of the figure, that are drawn over each other."""
+    figure.canvas.draw()
+    renderer = figure.canvas.get_renderer()
+
+    def box(artist):
+        return artist.get_window_extent(renderer)
+
+    groups = [[text for text in axes.get_xticklabels() if text.get_text()] for axes in figure.axes]
+    groups.append([figure._suptitle, figure._supxlabel, *figure.legends])
+    pairs = [(a, b) for group in groups for a, b in combinations(group, 2)]
+    return [(a, b) for a, b in pairs if box(a).overlaps(box(b))]
+
+
+def test_no_words_lie_over_each_other(tmp_path):
+    paths = [
+        write_sample(
+            tmp_path / f"{method}{seed}",
+            problem="Swimmer-v2",
+            method=method,
+            seed=seed,
+            horizon=horizon,
+            num_stages=3,
+        )
+        for method in ("ucb", "random")
+        for seed, horizon in ((0, 100), (1, 150))
+    ]
+    with matplotlib.rc_context(SETTINGS):
+        for section in make_sections(load_all(paths)):
+            assert len(section.title) > 40
+            assert overlaps(overlay_picture(section).figure) == []
+            assert overlaps(bands_picture(section).figure) == []
+
+
+def test_ticks_of_predictions_have_room(tmp_path):
+    path = write_sample(tmp_path / "one", num_stages=3)
+    data = load_data(path)
+    data.metrics[2]["surrogate"]["realised"] = (3000 * np.linspace(-1, 1, 24).reshape(3, 4, 2)).tolist()
+    with matplotlib.rc_context(SETTINGS):
+        assert overlaps(surrogate_picture(data).figure) == []
+
+
+def test_bars_say_what_fits():
+    assert label_that_fits(0.87, "5M steps") == "87%\n5M steps"
+    assert label_that_fits(0.10, "727k steps") == "10%"
+    assert label_that_fits(0.03, "1 s") == ""
+    assert [short_count(x) for x in (727_223, 1_351_660, 5_000_000, 999)] == ["727k", "1.35M", "5M", "999"]
 
 
 def test_spread_keeps_both_ends():

@@ -5,7 +5,7 @@ import pytest
 
 from sample_runs import write_sample
 from ucb_moppo.report.data import load_data
-from ucb_moppo.viewer.choice import choose, describe_difference, find_neighbours, pickable_rows
+from ucb_moppo.viewer.choice import choice_at, choose, describe_difference, find_neighbours, pickable_rows
 
 
 @pytest.fixture
@@ -28,14 +28,36 @@ def test_the_highest_utility_wins(corner, preference, row):
 def test_neighbours_are_next_on_the_front(corner):
     near = find_neighbours(corner, choose(corner, np.array([0.0, 1.0])))
     # From (10, 40) only the first objective can grow; (20, 30) is nearer than (40, 10).
-    assert [(n.objective, n.choice.row, n.difference) for n in near] == [(0, 1, "100% more speed, 25% less energy")]
+    assert [(n.objectives, n.choice.row, n.difference) for n in near] == [
+        ((0,), 1, "100% more speed, 25% less energy")
+    ]
 
 
 def test_the_middle_has_a_neighbour_on_either_side(corner):
-    from ucb_moppo.viewer.choice import choice_at
-
     near = find_neighbours(corner, choice_at(corner, 1))
-    assert [(n.objective, n.choice.row) for n in near] == [(0, 3), (1, 0)]
+    assert [(n.objectives, n.choice.row) for n in near] == [((0,), 3), ((1,), 0)]
+
+
+def test_neighbours_are_far_enough_to_notice(tmp_path):
+    # The first objective spans 100: from 50 to 51 is 1% of it, to 60 is 10%.
+    values = np.array([[[0.0, 100.0], [50.0, 50.0]], [[51.0, 49.0], [60.0, 40.0]], [[99.5, 1.0], [100.0, 0.0]]])
+    data = load_data(write_sample(tmp_path / "near", num_policies=3, probes=2, num_stages=2, returns=[values] * 2))
+    near = find_neighbours(data, choice_at(data, 1))
+    assert [(n.objectives, n.choice.row) for n in near] == [((0,), 3), ((1,), 0)]
+    # From 99.5, only 100 has more of the first: half a hundredth.
+    assert [n.objectives for n in find_neighbours(data, choice_at(data, 4))] == [(1,)]
+
+
+def test_a_neighbour_with_more_of_two_objectives_stands_once(tmp_path):
+    values = np.array([[[10.0, 10.0, 90.0], [60.0, 60.0, 10.0]]])
+    data = load_data(
+        write_sample(
+            tmp_path / "both", num_objectives=3, num_policies=1, probes=2, num_stages=2, returns=[values] * 2
+        )
+    )
+    (near,) = find_neighbours(data, choice_at(data, 0))
+    assert near.objectives == (0, 1)
+    assert near.difference == "500% more speed, 500% more energy, 89% less height"
 
 
 @pytest.mark.parametrize(

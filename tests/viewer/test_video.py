@@ -1,11 +1,13 @@
 """Videos: the evaluated episode itself, rendered offscreen, cached, and readable messages where it cannot be."""
 
+import hashlib
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from sample_runs import write_sample
+from sample_runs import rewrite, write_sample
 
 pytest.importorskip("imageio_ffmpeg", reason="videos are not installed: pip install 'ucb-moppo[viewer]'")
 
@@ -15,6 +17,7 @@ from ucb_moppo.envs import make_batch
 from ucb_moppo.evaluation import evaluate
 from ucb_moppo.reevaluation import load_actors, subspace_weights
 from ucb_moppo.run import Run
+from ucb_moppo.storage import dump_tensors, make_digest
 from ucb_moppo.viewer.jobs import Renderer, render_ahead, render_rows
 from ucb_moppo.viewer.video import find_video, frame_rate
 
@@ -64,6 +67,56 @@ def test_cached_until_the_policies_change(swimmer, told):
     assert renderer.progress(swimmer, 4).state == "done"
     assert renderer.progress(swimmer, 3).state == "missing"
     assert {path.suffix for path in (swimmer / "videos").iterdir()} == {".mp4", ".json"}
+
+
+def rendered(run: Path, row: int) -> Path:
+    assert list(render_rows(run, [row]))[-1]["done"]
+    return find_video(Run(run), row).path
+
+
+def learn(run: Path) -> bytes:
+    """What the policies of a run would be after another step, as a file."""
+    tensors = {name: array + np.float32(0.01) for name, array in Run(run).tensors().items()}
+    return dump_tensors(tensors)
+
+
+def test_new_policies_have_no_video_and_the_next_one_replaces_the_old(tmp_path):
+    run = write_sample(tmp_path / "swimmer", problem="Swimmer-v2", num_policies=2, probes=2, horizon=6)
+    old = rendered(run, 1)
+    (run / "videos" / "mine.mp4").write_bytes(b"kept")
+    rewrite(run, "policies.safetensors", learn(run))
+    assert find_video(Run(run), 1) is None
+    new = rendered(run, 1)
+    assert sorted(path.name for path in (run / "videos").iterdir()) == sorted(
+        [new.name, new.with_suffix(".json").name, "mine.mp4"]
+    )
+    assert new.name != old.name
+
+
+def test_a_video_made_while_policies_are_replaced_is_of_those_it_shows(tmp_path):
+    run = write_sample(tmp_path / "swimmer", problem="Swimmer-v2", num_policies=2, probes=2, horizon=6)
+    before, after = (run / "policies.safetensors").read_bytes(), learn(run)
+    rewrite(run, "policies.safetensors", after)
+    manifest = json.loads((run / "manifest.json").read_text())
+    manifest["files"]["policies.safetensors"].append(make_digest(before).to_json())
+    (run / "manifest.json").write_text(json.dumps(manifest))
+    # The moment between the two: the manifest knows both, new first, and the file is still the old one.
+    (run / "policies.safetensors").write_bytes(before)
+    assert Run(run).digest() == hashlib.sha256(before).hexdigest()
+    reader = Run(run)
+    reader.tensors()
+    (run / "policies.safetensors").write_bytes(after)
+    assert reader.digest() == hashlib.sha256(before).hexdigest()
+    assert Run(run).digest() == hashlib.sha256(after).hexdigest()
+
+
+def test_damaged_policies_have_no_video_but_a_reason(tmp_path):
+    run = write_sample(tmp_path / "damaged", problem="Swimmer-v2", num_policies=2, probes=2)
+    (run / "policies.safetensors").write_bytes(b"nonsense")
+    renderer = Renderer()
+    renderer.request(run, 0)
+    assert renderer.progress(run, 0).state == "failed"
+    assert "policies.safetensors" in renderer.progress(run, 0).error
 
 
 def test_render_ahead_tells_how_far_it_is(swimmer, told):

@@ -18,12 +18,13 @@ from ucb_moppo.bench.spec import Cell, cell_config
 from ucb_moppo.config import to_json
 from ucb_moppo.errors import DisagreementError, RunFormatError, UcbMoppoError
 from ucb_moppo.lock import locked
+from ucb_moppo.peers import PEERS
 from ucb_moppo.peers.base import PeerConfig
 from ucb_moppo.run import CONFIG, SUMMARY, Run, load_run
 from ucb_moppo.storage import dump_json, finite_or_none, replace_file
 
 State = Literal["new", "finished", "broken"]
-RESUMABLE = ("ucb", "mean", "random", "fixed")
+"""Of another method's run, which has no checkpoints, what is broken is begun again."""
 
 
 @dataclass(frozen=True)
@@ -71,10 +72,16 @@ def examine(task: Task) -> State:
     run = load_run(task.run)
     check_settings(task, run)
     try:
-        summary = run.summary
-        return "finished" if summary["finished"] or summary.get("stopped") else "broken"
+        return "finished" if has_ended(task, run.summary) else "broken"
     except RunFormatError:
         return "broken"
+
+
+def has_ended(task: Task, summary: Mapping[str, Any]) -> bool:
+    """Whether a run is all that is asked for: its last step, or the time it is given now as when it was made."""
+    limit = task.cell.max_seconds
+    timed_out = summary.get("stopped") and limit is not None and read_provenance(task).get("max_seconds") == limit
+    return bool(summary["finished"] or timed_out)
 
 
 def check_settings(task: Task, run: Run) -> None:
@@ -82,8 +89,7 @@ def check_settings(task: Task, run: Run) -> None:
     from ucb_moppo.api import differences
 
     config = cell_config(task.cell)
-    plain = config.to_json() if isinstance(config, PeerConfig) else to_json(config)
-    asked = json.loads(json.dumps(plain))
+    asked = json.loads(json.dumps(config.to_json() if isinstance(config, PeerConfig) else to_json(config)))
     changes = "; ".join(differences(run.config, _known_to(run.config, asked)))
     if changes:
         raise DisagreementError(
@@ -95,7 +101,9 @@ def check_settings(task: Task, run: Run) -> None:
 def _known_to(config: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
     """The settings asked for that a stored config has."""
     return {
-        name: _known_to(config[name], value) if isinstance(value, dict) else value
+        name: _known_to(config[name], value)
+        if isinstance(value, dict) and isinstance(config[name], dict)
+        else value
         for name, value in asked.items()
         if name in config
     }
@@ -122,16 +130,16 @@ def train_cell(task: Task, state: State) -> None:
     if task.run.exists():
         with locked(task.run):  # refused if another process is at it
             pass
-    record_provenance(task, state)
-    cell = task.cell
-    if state == "broken" and cell.method in RESUMABLE:
-        resume(task.run, quiet=True)
+    cell, continues = task.cell, state == "broken" and task.cell.method not in PEERS
+    record_provenance(task, continues)
+    limit: dict[str, Any] = {} if cell.max_seconds is None else {"max_seconds": cell.max_seconds}
+    if continues:
+        spent = float(progress(task).get("seconds") or 0)
+        resume(task.run, quiet=True, **{name: max(1.0, seconds - spent) for name, seconds in limit.items()})
         return
     if task.run.exists():
         move_aside(task.run)
-    settings = dict(cell.settings)
-    if cell.max_seconds is not None:
-        settings["max_seconds"] = cell.max_seconds
+    settings = {**cell.settings, **limit}
     train(cell.problem, method=cell.method, seed=cell.seed, out=task.run, quiet=True, **settings)
 
 
@@ -143,21 +151,22 @@ def move_aside(run: Path) -> None:
     run.rename(aside)
 
 
-def record_provenance(task: Task, state: State) -> None:
-    """Note the code and hardware; a run continued by other code has been made by both."""
+def record_provenance(task: Task, continues: bool) -> None:
+    """Note the code, the hardware and the time given; a run continued by other code has been made by both."""
     commit = code_version()
-    if state == "broken" and task.cell.method in RESUMABLE:
+    if continues:
         before = read_provenance(task)["commit"]
         commit = commit if before.endswith(commit) else f"{before}, then {commit}"
     task.provenance.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(task.provenance, dump_json({"commit": commit, "hardware": hardware()}))
+    noted = {"commit": commit, "hardware": hardware(), "max_seconds": task.cell.max_seconds}
+    replace_file(task.provenance, dump_json(noted))
 
 
 def read_provenance(task: Task) -> dict[str, Any]:
     """What was noted when the run was made; unknown of one that somebody put there."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         data = json.loads(task.provenance.read_text(encoding="utf-8"))
-        return {"commit": str(data["commit"]), "hardware": dict(data["hardware"])}
+        return {**data, "commit": str(data["commit"]), "hardware": dict(data["hardware"])}
     return {"commit": "unknown", "hardware": {}}
 
 

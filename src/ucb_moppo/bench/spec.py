@@ -64,7 +64,7 @@ class Spec:
     def _cell(self, problem: str, method: str, seed: int) -> Cell:
         # One shard unless told otherwise: left open, their number and with it the last bits of a result would hang
         # on the cores that a cell happens to get.
-        settings = {"shards": 1, **self.settings}
+        settings = {**({} if method in PEERS else {"shards": 1}), **self.settings}
         settings |= {**self.per_problem.get(problem, {}), **self.per_method.get(method, {})}
         max_seconds = settings.pop("max_seconds", None)
         return Cell(problem, method, seed, settings, max_seconds)
@@ -78,10 +78,10 @@ def cell_config(cell: Cell) -> Config | PeerConfig:
     """Every setting of a cell's run, decided; what is wrong with one is an error that names the cell."""
     settings = {"preset": "tuned", **cell.settings}
     try:
-        check_kinds(settings)
         check_method(cell.method)
         if cell.method in PEERS:
             return peer_config(cell)
+        check_kinds(settings)
         config = default_config(cell.problem, settings.pop("preset"))
         config = override(config, method=cell.method, seed=cell.seed, **settings)
         spec = make_spec(config.problem, config.horizon, config.reference_point, config.protocol)

@@ -56,13 +56,22 @@ def overview_table(sections: Sequence[Section]) -> Table:
         "Methods on all problems: mean ± standard deviation over seeds",
         tuple(columns),
         tuple(rows),
-        _overview_note(bool(theirs)),
+        f"{_count_seeds(sections, labels)} {_overview_note(bool(theirs))}",
         (
             ("problem", "indicator", "method", "source", "protocol", "seeds", "mean", "std"),
             _plain_overview(sections),
         ),
         frozenset(bold),
     )
+
+
+def _count_seeds(sections: Sequence[Section], labels: Sequence[str]) -> str:
+    """How many seeds are behind a cell of each method: Seeds: ucb 3, pgmorl 1 to 2."""
+    parts = []
+    for label in labels:
+        counts = sorted({len(g.runs) for section in sections for g in section.groups if g.label == label})
+        parts.append(f"{label} {' to '.join(map(str, dict.fromkeys((counts[0], counts[-1]))))}")
+    return f"Seeds: {', '.join(parts)}."
 
 
 def _overview_note(with_paper: bool) -> str:

@@ -6,14 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import EngFormatter
 from numpy.typing import NDArray
 
 from ucb_moppo.report.data import Result, RunData, Section
 from ucb_moppo.report.statistics import make_band
-from ucb_moppo.report.style import PALETTE, Picture, finish, group_colour, new_figure, steps_axis
+from ucb_moppo.report.style import PALETTE, Picture, finish, group_colour, legend_beside, new_figure, steps_axis
 from ucb_moppo.report.tables import slug
 
 CURVES = {"hypervolume": "hypervolume", "expected_utility": "expected utility", "sparsity": "sparsity"}
+CHARACTER = 0.0105
+"""Width of a character in a bar, as a share of the bar."""
 PARTS = {"training": PALETTE[0], "evaluating": PALETTE[1], "selecting": PALETTE[2], "other": "0.7"}
 
 
@@ -38,7 +41,7 @@ def costs_picture(run: RunData) -> Picture:
         "evaluating": float(run.summary.get("evaluation_steps", 0)),
     }
     seconds = spent_seconds(run)
-    _stacked_bar(axes, 1, steps, lambda value: f"{value:,.0f} steps")
+    _stacked_bar(axes, 1, steps, lambda value: f"{short_count(value)} steps")
     labels = ["environment steps"]
     if seconds:
         _stacked_bar(axes, 0, seconds, lambda value: f"{value:,.0f} s")
@@ -49,7 +52,7 @@ def costs_picture(run: RunData) -> Picture:
     axes.grid(False)
     shown = {**steps, **(seconds or {})}
     handles = [axes.barh(0, 0, color=PARTS[name], label=name) for name in PARTS if name in shown]
-    figure.legend(handles=handles, loc="outside right upper")
+    legend_beside(figure, handles=handles)
     caption = "Where environment steps and time went."
     if not seconds:
         caption += " This run did not record how its time was spent."
@@ -71,11 +74,23 @@ def _stacked_bar(axes: Axes, row: float, parts: Mapping[str, float], describe: C
     for name, value in parts.items():
         share = value / whole
         axes.barh(row, share, left=left, height=0.55, color=PARTS[name])
-        if share > 0.12:
-            text = f"{share:.0%}\n{describe(value)}"
+        text = label_that_fits(share, describe(value))
+        if text:
             ink = "black" if name == "evaluating" else "white"
             axes.text(left + share / 2, row, text, ha="center", va="center", color=ink, fontsize=8)
         left += share
+
+
+def label_that_fits(share: float, words: str) -> str:
+    """What can be read inside a part of a bar: its share and what it is of, its share alone, or nothing."""
+    if share > CHARACTER * (len(words) + 1):
+        return f"{share:.0%}\n{words}"
+    return f"{share:.0%}" if share > CHARACTER * len("100%") else ""
+
+
+def short_count(value: float) -> str:
+    """Three digits of a count: 727k, 1.35M."""
+    return EngFormatter(sep="")(float(f"{value:.3g}"))
 
 
 # --- several runs ------------------------------------------------------------------------------------------
@@ -105,7 +120,7 @@ def bands_picture(section: Section, over: str = "training") -> Picture:
             )
         axes.set_title(CURVES[name])
         steps_axis(axes, label)
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right upper")
+    legend_beside(figure, handles=panels[0].get_lines())
     caption = f"Over {label}. Lines are means over seeds, bands one standard deviation; a single seed has no band."
     suffix = "" if over == "training" else f"-{over}"
     title = f"Quality over {label}, {section.title}"
@@ -125,7 +140,7 @@ def interpolation_picture(runs: Sequence[tuple[RunData, Mapping[str, NDArray]]])
             axes.plot(study["weights_per_policy"], study[name], "o-", markersize=4, color=colour, label=run.name)
             axes.set(title=CURVES[name], xlabel="weights per policy", xlim=(0, None))
     if len(runs) > 1:
-        figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right upper")
+        legend_beside(figure, handles=panels[0].get_lines())
     title = f"Interpolating between weights, {runs[0][0].problem}"
     caption = "Each policy evaluated on more and more evenly spaced weights of its sub-space, without training."
     shown = [run for run, _ in runs]

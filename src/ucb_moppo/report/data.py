@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ucb_moppo.bench.result import COSTS, is_result, read_result
 from ucb_moppo.errors import RunFormatError
-from ucb_moppo.run import CONFIG, EVALUATIONS, METRICS, Front, Run, front_from_rows, load_run
+from ucb_moppo.run import CONFIG, EVALUATIONS, FRONT, METRICS, Front, Run, front_from_rows, load_run
 
 INDICATORS = {
     "hypervolume": "HV",
@@ -108,6 +108,7 @@ def load_data(path: str | Path) -> RunData:
     run = load_run(path)
     summary = _check_summary(run)
     evaluated, on_front = read_front(run)
+    _check_whole(run, evaluated, int(summary["policies"]))
     metrics, history = read_metrics(run), read_history(run, evaluated.returns.shape[1])
     # A run that goes on may have been read between two stages: what both files have is whole.
     length = min(len(metrics), len(history))
@@ -185,11 +186,30 @@ def _fingerprint(run: Result) -> str:
 
 def _check_summary(run: Run) -> dict[str, Any]:
     summary = run.summary
-    wanted = ("problem", "method", "seed", "objectives", "reference_point", "training_steps", *INDICATORS)
+    wanted = (
+        "problem",
+        "method",
+        "seed",
+        "objectives",
+        "reference_point",
+        "training_steps",
+        "policies",
+        *INDICATORS,
+    )
     missing = [name for name in wanted if not isinstance(summary, Mapping) or name not in summary]
     if missing:
         raise RunFormatError(f"{run.path / 'summary.json'} lacks {', '.join(missing)}; it is not a whole summary")
     return dict(summary)
+
+
+def _check_whole(run: Run, evaluated: Front, num_policies: int) -> None:
+    """Every policy has as many rows as any other; a table that was cut off has not."""
+    policies, counts = np.unique(evaluated.policy, return_counts=True)
+    if policies.tolist() != list(range(num_policies)) or counts.min() != counts.max():
+        raise RunFormatError(
+            f"{run.path / FRONT} is not whole: {len(evaluated.policy)} rows, not the same number for each of "
+            f"{num_policies} policies"
+        )
 
 
 def read_front(run: Run) -> tuple[Front, NDArray]:
@@ -346,16 +366,20 @@ def describe_runs(runs: list[Result]) -> str:
     state = f" · {unfinished} still training" if unfinished else ""
     if len(runs) > 4:
         return f"{_list_seeds(runs)} · {counted} training steps{state}"
-    names, seeds = (
-        ", ".join(run.name for run in runs),
-        ", ".join(map(str, sorted({run.seed for run in runs}))),
-    )
-    return f"runs {names} · seeds {seeds} · {counted} training steps{state}"
+    names = ", ".join(run.name for run in runs)
+    return f"runs {names} · {_seeds([run.seed for run in runs])} · {counted} training steps{state}"
 
 
 def _list_seeds(runs: list[Result]) -> str:
     """Many runs in one line: Swimmer-v2 ucb seeds 0, 1, mean seeds 0, 1."""
-    found: dict[str, list[str]] = {}
+    found: dict[str, list[int]] = {}
     for run in runs:
-        found.setdefault(f"{run.problem} {run.method}", []).append(str(run.seed))
-    return f"{len(runs)} runs: " + "; ".join(f"{name} seeds {', '.join(seeds)}" for name, seeds in found.items())
+        found.setdefault(f"{run.problem} {run.method}", []).append(run.seed)
+    listed = [f"{name} {_seeds(seeds)}" for name, seeds in found.items()]
+    return f"{len(runs)} runs: " + "; ".join(listed)
+
+
+def _seeds(seeds: list[int]) -> str:
+    """Each seed once: seeds 0, 1."""
+    each = sorted(set(seeds))
+    return f"seed{'s' * (len(each) > 1)} {', '.join(map(str, each))}"

@@ -8,7 +8,9 @@ from itertools import combinations
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
@@ -21,6 +23,7 @@ from ucb_moppo.report.style import (
     Picture,
     finish,
     group_colour,
+    legend_beside,
     new_figure,
     steps_axis,
     weight_colours,
@@ -77,7 +80,7 @@ def _front_of_many(run: RunData) -> tuple[Figure, str]:
     colours = [PALETTE[j % len(PALETTE)] for j in largest]
     parallel_coordinates(axes, run.front, run.objectives, colours)
     handles = [Line2D([], [], color=PALETTE[j % len(PALETTE)], label=run.objectives[j]) for j in np.unique(largest)]
-    figure.legend(handles=handles, title="largest weight on", loc="outside right upper")
+    legend_beside(figure, handles=handles, title="largest weight on")
     return figure, "A line is a point of the front: what it gets in each objective, from worst to best found."
 
 
@@ -112,35 +115,61 @@ def parallel_coordinates(
 
 
 def growth_picture(run: RunData) -> Picture:
-    """Eight panels through training as in the paper: seven fronts, and the hypervolume over them."""
-    figure = new_figure(12.4, 6.2)
-    panels = figure.subplots(2, NUM_PANELS // 2).ravel()
-    limits = _limits(run)
+    """Eight panels through training as in the paper: seven fronts, and the hypervolume over them.
+
+    A run with fewer evaluations has fewer panels.
+    """
     chosen = spread(len(run.history), NUM_PANELS - 1)
+    rows, columns = _grid(len(chosen) + 1)
+    figure = new_figure(3.1 * max(2, columns), 3.1 * rows)
+    panels = list(figure.subplots(rows, columns, squeeze=False).ravel())
+    limits = growth_limits(run)
     for axes, index in zip(panels, chosen, strict=False):
         _draw_stage(axes, run, index, limits)
-    for axes in panels[len(chosen) : -1]:
-        axes.axis("off")
-    panels[-1].plot(run.steps, run.series("hypervolume"), color=PALETTE[0])
-    panels[-1].plot(
-        run.steps[chosen],
-        run.series("hypervolume")[chosen],
-        "o",
-        color=PALETTE[0],
-        markersize=4,
-        label="panels",
-    )
-    panels[-1].set(title="hypervolume", ylim=(0, None))
-    panels[-1].legend()
-    steps_axis(panels[-1])
+    _draw_hypervolume(panels[len(chosen)], run, chosen)
+    for axes in panels[len(chosen) + 1 :]:
+        axes.remove()
+    if len(run.objectives) <= 3:
+        _colour_bar(figure, panels[: len(chosen) + 1], run, limits)
+    else:
+        _number_axes(figure, run.objectives)
     title = f"How the CCS of {run.problem} grew, method {run.method}"
     caption = "Evaluations at evenly spaced stages, and the hypervolume of all of them."
-    if len(run.objectives) == 3:
-        caption += f" Colour: {run.objectives[2]}, brighter is more."
     if len(run.objectives) > 3:
-        numbered = ", ".join(f"{j + 1} {name}" for j, name in enumerate(run.objectives))
-        caption += f" A line is a point; axes: {numbered}."
+        caption += " A line is a point of the front, in the colour of its largest weight."
     return finish(figure, f"growth-{run.name}", title, caption, [run])
+
+
+def _grid(count: int) -> tuple[int, int]:
+    """Rows and columns for so many panels, at most four beside each other."""
+    rows = -(-count // (NUM_PANELS // 2))
+    return rows, -(-count // rows)
+
+
+def _draw_hypervolume(axes: Axes, run: RunData, chosen: NDArray) -> None:
+    values = run.series("hypervolume")
+    axes.plot(run.steps, values, color=PALETTE[0])
+    axes.plot(run.steps[chosen], values[chosen], "o", color=PALETTE[0], markersize=4, label="panels")
+    axes.set(title="hypervolume", ylim=(0, None))
+    axes.legend(loc="lower right")
+    steps_axis(axes)
+
+
+def _colour_bar(figure: Figure, panels: list[Axes], run: RunData, limits: NDArray) -> None:
+    """What the colours of the fronts mean: see ``_draw_stage``."""
+    scale, label = ((0.0, 1.0), f"weight of {run.objectives[0]}")
+    if len(run.objectives) == 3:
+        scale, label = (limits[0, 2], limits[1, 2]), run.objectives[2]
+    figure.colorbar(ScalarMappable(Normalize(*scale)), ax=panels, label=label, aspect=35)
+
+
+def _number_axes(figure: Figure, objectives: Sequence[str]) -> None:
+    """The names of numbered axes, each in the colour of lines whose weight is largest there."""
+    handles = [
+        Line2D([], [], color=PALETTE[j % len(PALETTE)], label=f"{j + 1} {textwrap.fill(name, 16)}")
+        for j, name in enumerate(objectives)
+    ]
+    legend_beside(figure, handles=handles, title="axis")
 
 
 def spread(length: int, count: int) -> NDArray:
@@ -148,11 +177,12 @@ def spread(length: int, count: int) -> NDArray:
     return np.unique(np.linspace(0, length - 1, min(count, length)).round().astype(int))
 
 
-def _limits(run: RunData) -> NDArray:
-    """[2, m] lowest and highest returns ever evaluated, with a margin; a runaway start does not stretch them."""
+def growth_limits(run: RunData) -> NDArray:
+    """[2, m] around all fronts and most of what they dominate: a runaway start does not stretch them."""
     values = np.concatenate([one.returns for one in run.history])
     values = values[np.isfinite(values).all(1)]
-    low, high = np.percentile(values, 1, axis=0), values.max(0)
+    fronts = np.concatenate([one.returns[nondominated(one.returns)] for one in run.history])
+    low, high = np.minimum(np.percentile(values, 1, axis=0), fronts.min(0)), values.max(0)
     margin = np.where(high > low, 0.06 * (high - low), 1.0)
     return np.stack([low - margin, high + margin])
 
@@ -192,7 +222,7 @@ def overlay_picture(section: Section) -> Picture:
         handles.append(Line2D([], [], color=colour, marker="o", linestyle="", label=group.label))
         for run in group.runs:
             _overlay_run(panels, run, pairs, colour, limits)
-    figure.legend(handles=handles, loc="outside right upper")
+    legend_beside(figure, handles=handles)
     return finish(
         figure,
         f"fronts-{section.title}",

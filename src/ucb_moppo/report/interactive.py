@@ -8,6 +8,8 @@ from typing import Any
 from ucb_moppo.report.data import RunData
 from ucb_moppo.report.style import weight_colours
 
+# From where all objectives are large, so that the front faces the reader; a little down, where its labels are.
+CAMERA = {"eye": {"x": 1.45, "y": 1.45, "z": 0.95}, "center": {"x": 0.0, "y": 0.0, "z": -0.16}}
 MISSING = "Plotly is not installed, so there is no rotatable plot here: pip install 'ucb-moppo[report]' adds it."
 
 
@@ -45,8 +47,10 @@ def make_rotatable(run: RunData) -> Any:
         text=texts,
         hovertemplate=f"%{{text}}<br>{values}<extra></extra>",
     )
-    scene: dict[str, Any] = {f"{a}axis": {"title": {"text": o}} for o, a in zip(run.objectives, "xyz", strict=True)}
-    scene |= {"aspectmode": "cube", "camera": {"eye": {"x": 1.6, "y": 1.6, "z": 1.1}}}
+    scene: dict[str, Any] = {
+        f"{a}axis": {"title": {"text": o}, "nticks": 6} for o, a in zip(run.objectives, "xyz", strict=True)
+    }
+    scene |= {"aspectmode": "cube", "camera": CAMERA}
     figure = go.Figure(marks)
     figure.update_layout(scene=scene, height=560, margin={"l": 0, "r": 0, "t": 0, "b": 0}, uirevision=1)
     return figure

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
@@ -107,7 +108,8 @@ def surrogate_picture(run: RunData) -> Picture | None:
         _draw_uncertainty(row[2], steps, lines, j)
     title = f"What the surrogate foresaw, {run.problem}, method {run.method}"
     caption = (
-        "Left: predicted against realised change of each evaluated weight over a stage. Middle: mean absolute "
+        "Left: predicted against realised change of each evaluated weight over a stage (the "
+        "outermost hundredth is cut off). Middle: mean absolute "
         "error, beside the mean change that predicting none would miss. Right: the bonus β·σ at selected weights."
     )
     return finish(figure, f"surrogate-{run.name}", title, caption, [run])
@@ -119,6 +121,7 @@ def _draw_predictions(axes: Axes, predicted: NDArray, realised: NDArray, objecti
     axes.scatter(x[finite], y[finite], s=5, alpha=0.35, linewidths=0, color=PALETTE[0])
     limits = rolling_limits(np.concatenate([x[finite], y[finite]]))
     axes.plot(limits, limits, color="0.4", linewidth=0.8, linestyle="--")
+    axes.xaxis.set_major_locator(MaxNLocator(5))
     axes.set(xlim=limits, ylim=limits, xlabel="predicted change", ylabel="realised change", title=objective)
 
 
@@ -130,7 +133,7 @@ def _draw_errors(axes: Axes, steps: NDArray, lines: list, j: int) -> None:
         errors = np.array([line["surrogate"][name][j] for line in lines], float)
         axes.plot(steps, errors, color=colour, label=label, marker=".")
     axes.set(ylabel="mean absolute error", ylim=(0, None))
-    axes.legend(fontsize=7)
+    _legend_above(axes)
     steps_axis(axes)
 
 
@@ -140,5 +143,11 @@ def _draw_uncertainty(axes: Axes, steps: NDArray, lines: list, j: int) -> None:
     low, high = bonus.min(axis=1), bonus.max(axis=1)
     axes.fill_between(steps, low, high, color=PALETTE[4], alpha=0.18, lw=0, label="range over policies")
     axes.set(ylabel="β·σ at selected weights", ylim=(0, None))
-    axes.legend(fontsize=7)
+    _legend_above(axes)
     steps_axis(axes)
+
+
+def _legend_above(axes: Axes) -> None:
+    """A legend over what is drawn, with room made for it."""
+    axes.set_ylim(0, 1.22 * axes.get_ylim()[1])
+    axes.legend(fontsize=7, loc="upper right")

@@ -57,11 +57,11 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def finish(figure: Figure, name: str, title: str, caption: str, runs: Sequence[Result]) -> Picture:
-    """Put the title above, and below which runs, seeds and steps are shown."""
-    figure.suptitle(title, fontsize=11, fontweight="bold")
+    """Put the title above, and below which runs, seeds and steps are shown; neither wider than the figure."""
+    width = figure.get_size_inches()[0]
     source = describe_runs(list(runs))
-    columns = int(figure.get_size_inches()[0] * 17)
-    figure.supxlabel(textwrap.fill(source, columns), fontsize=7, color="0.35")
+    figure.suptitle(textwrap.fill(title, int(width * 10)), fontsize=11, fontweight="bold")
+    figure.supxlabel(textwrap.fill(source, int(width * 17)), fontsize=7, color="0.35")
     return Picture(name, title, f"{caption} Shown: {source}.", figure)
 
 
@@ -88,6 +88,11 @@ def group_colour(label: str, index: int) -> str:
     return METHOD_COLOURS.get(label, PALETTE[(4 + index) % len(PALETTE)])
 
 
+def legend_beside(figure: Figure, **entries: Any) -> None:
+    """A legend to the right of all panels and below the title, which may be as wide as the figure."""
+    figure.legend(loc="outside right center", **entries)
+
+
 def weight_colours(weights: NDArray) -> NDArray:
     """Weights [n, m] as colours [n, 3]: each objective has one, and a weight mixes them."""
     corners = np.array([to_rgb(PALETTE[j % len(PALETTE)]) for j in range(weights.shape[1])])
@@ -110,5 +115,7 @@ def weight_key(axes: Axes, objectives: Sequence[str]) -> None:
     for corner, objective, spot in zip(corners, objectives, spots, strict=True):
         down = 0.1 if spot["va"] == "bottom" else -0.1
         axes.text(corner[0], corner[1] + down, textwrap.fill(objective, 12), fontsize=7, **spot)
-    axes.set(aspect="equal", xlim=(-0.5, 1.5), ylim=(-0.75, 1.45), title="colour: weight")
+    axes.scatter([0.0], [-0.95], s=12, color=DOMINATED, linewidths=0)
+    axes.text(0.12, -0.95, "dominated", fontsize=7, va="center")
+    axes.set(aspect="equal", xlim=(-0.5, 1.5), ylim=(-1.1, 1.45), title="colour: weight")
     axes.axis("off")

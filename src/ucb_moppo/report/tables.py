@@ -23,6 +23,9 @@ COMPARED = ("hypervolume", "expected_utility")
 """What methods are compared by; of the others a table for the eye shows the mean alone, and CSV everything."""
 
 
+Plain = tuple[tuple[str, ...], tuple[tuple[object, ...], ...]]
+
+
 @dataclass(frozen=True)
 class Table:
     """Cells are text to read; ``plain`` holds the same as bare numbers, for CSV."""
@@ -32,7 +35,7 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     note: str = ""
-    plain: tuple[tuple[str, ...], tuple[tuple[object, ...], ...]] | None = None
+    plain: Plain | None = None
     """Columns and rows of the CSV where they differ: a number per cell, in full precision."""
     bold: frozenset[tuple[int, int]] = frozenset()
     """(row, column) of the cells that stand out."""
@@ -64,7 +67,12 @@ def summary_table(run: RunData) -> Table:
         ("parameters kept", number(found.get("parameters"), digits=0)),
         *((label, number(found[name], digits=0)) for name, label in STEPS.items() if name in found),
     ]
-    return Table(f"summary-{run.name}", f"What {run.name} found", ("", "value"), tuple(rows))
+    bare = {label: found[name] for name, label in INDICATORS.items()}
+    bare |= {f"{name} kept": found.get(name) for name in ("policies", "parameters")}
+    bare |= {f"{name} steps": found.get(f"{name}_steps") for name in ("training", "evaluation")}
+    plain = tuple((label, bare.get(label, cell)) for label, cell in rows)
+    title = f"What {run.name} found"
+    return Table(f"summary-{run.name}", title, ("", "value"), tuple(rows), plain=(("name", "value"), plain))
 
 
 def describe_state(summary: Mapping[str, Any]) -> str:
@@ -144,7 +152,20 @@ def kept_table(section: Section) -> Table:
         f"Policies and parameters kept on {section.title}",
         ("method", "source", "policies", "parameters"),
         tuple(rows),
+        plain=_plain_kept(section),
     )
+
+
+def _plain_kept(section: Section) -> Plain:
+    """A row per run, because seeds of a method may differ, and one per method of the paper."""
+    rows = [
+        (group.label, "this report", run.seed, run.summary.get("policies"), run.summary.get("parameters"))
+        for group in section.groups
+        for run in group.runs
+    ]
+    kept = [one for one in published(section.problem) if one.policies is not None]
+    theirs = [(one.method, "paper", None, one.policies, None) for one in kept]
+    return ("method", "source", "seed", "policies", "parameters"), (*rows, *theirs)
 
 
 def _shared(group: Group, name: str) -> str:
@@ -164,7 +185,7 @@ def paper_table(section: Section) -> Table | None:
         for group in section.groups:
             found = [estimate(group.values(name)) for name in ("hypervolume", "expected_utility")]
             cells = _under(own, *(mean_and_std(one) for one in found))
-            rows.append((group.label, f"this report, {found[0].num} seed{'s' * (found[0].num != 1)}", *cells))
+            rows.append((group.label, _own_source(found[0]), *cells))
     for one in theirs + (published_class_a(section.problem) if own == "A" else []):
         hv = plus_minus(one.hypervolume, one.hypervolume_std)
         eu = plus_minus(one.expected_utility, one.expected_utility_std)
@@ -175,7 +196,24 @@ def paper_table(section: Section) -> Table | None:
     if own is None:
         note += " These runs have another horizon or reference point, so their numbers have no column here."
     title = f"The paper's numbers for {section.problem}"
-    return Table(f"paper-{slug(section.title)}", title, tuple(columns), tuple(rows), note)
+    return Table(f"paper-{slug(section.title)}", title, tuple(columns), tuple(rows), note, _plain_paper(section))
+
+
+def _own_source(one: Estimate) -> str:
+    return f"this report, {one.num} seed{'s' * (one.num != 1)}"
+
+
+def _plain_paper(section: Section) -> Plain:
+    """A row per method and source; the protocol is a column of its own."""
+    rows: list[tuple[object, ...]] = []
+    own = protocol_class(section.first)
+    for group in section.groups if own else ():
+        hv, eu = (estimate(group.values(name)) for name in COMPARED)
+        rows.append((group.label, _own_source(hv), own, hv.mean, hv.std, eu.mean, eu.std))
+    for one in published(section.problem) + (published_class_a(section.problem) if own == "A" else []):
+        hv_eu = (one.hypervolume, one.hypervolume_std, one.expected_utility, one.expected_utility_std)
+        rows.append((one.method, one.source, one.protocol, *hv_eu))
+    return ("method", "source", "protocol", "HV mean", "HV std", "EU mean", "EU std"), tuple(rows)
 
 
 def protocol_class(run: Result) -> str | None:
@@ -221,13 +259,19 @@ def number(value: float | None, digits: int = 4) -> str:
     """Four significant digits with thousands apart; very large and very small ones with an exponent."""
     if value is None or math.isnan(value):
         return NONE
-    if digits == 0:
+    if digits == 0 or isinstance(value, int):
         return f"{value:,.0f}"
-    if value and not 1e-3 <= abs(value) < 1e6:
-        mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
-        return f"{mantissa}e{int(exponent)}"
-    whole = len(str(int(abs(value))))
-    return f"{value:,.{max(0, digits - whole)}f}"
+    return alike(value, digits=digits)[0]
+
+
+def alike(*values: float, digits: int = 4) -> list[str]:
+    """Numbers of one cell, all with the exponent and the decimals of the largest: 8.400e6 and 0.500e6."""
+    largest = max(map(abs, values))
+    if largest and not 1e-3 <= largest < 1e6:
+        exponent = int(f"{largest:.{digits - 1}e}".split("e")[1])
+        return [f"{value / 10.0**exponent:.{digits - 1}f}e{exponent}" for value in values]
+    decimals = max(0, digits - len(str(int(largest))))
+    return [f"{value:,.{decimals}f}" for value in values]
 
 
 def mean_and_std(one: Estimate) -> str:
@@ -236,7 +280,7 @@ def mean_and_std(one: Estimate) -> str:
 
 def plus_minus(mean: float | None, std: float | None) -> str:
     """What is unknown, None or NaN, is left out."""
-    return number(mean) if mean is None or std is None or math.isnan(std) else f"{number(mean)} ± {number(std)}"
+    return number(mean) if mean is None or std is None or math.isnan(std) else " ± ".join(alike(mean, std))
 
 
 def best_cells(means: Sequence[float]) -> list[int]:
@@ -248,7 +292,8 @@ def best_cells(means: Sequence[float]) -> list[int]:
 def iqm_and_interval(one: Estimate) -> str:
     if math.isnan(one.low):
         return number(one.iqm)
-    return f"{number(one.iqm)} [{number(one.low)}, {number(one.high)}]"
+    middle, low, high = alike(one.iqm, one.low, one.high)
+    return f"{middle} [{low}, {high}]"
 
 
 def slug(text: str) -> str:
@@ -307,7 +352,7 @@ def to_latex(table: Table) -> str:
     head = line([latex_escape(cell) for cell in table.columns])
     body = "\n".join(map(line, marked_rows(table, latex_escape, r"\textbf{{{}}}")))
     return (
-        "\\begin{table}\n\\centering\n"
+        "% needs \\usepackage{booktabs}\n\\begin{table}\n\\centering\n"
         f"\\caption{{{latex_escape(table.title)}}}\n"
         f"\\begin{{tabular}}{{{'l' * len(table.columns)}}}\n\\toprule\n{head}\n\\midrule\n"
         f"{body}\n\\bottomrule\n\\end{{tabular}}{note}\n\\end{{table}}\n"

@@ -283,7 +283,8 @@ def follow_video(app: Dash, sources: Mapping[str, Source], renderer: Renderer) -
         path = sources[MAIN].path
         if ctx.triggered_id == "video-button":
             renderer.request(path, row)
-        progress, version = renderer.progress(path, row), data.run.digest()
+        progress = renderer.progress(path, row)
+        version = progress.video.path.stem if progress.video else ""
         busy = progress.state in ("waiting", "rendering")
         state = f"{row}/{version}/{progress.state}/{progress.share:.2f}"
         children = (

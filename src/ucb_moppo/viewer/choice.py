@@ -11,6 +11,9 @@ from ucb_moppo.report.data import RunData
 from ucb_moppo.run import best_row
 from ucb_moppo.weights import even_weights
 
+NOTICEABLE = 0.02
+"""Of what the front spans in an objective."""
+
 
 class Choice(NamedTuple):
     """One evaluated (policy, weight) pair."""
@@ -22,9 +25,9 @@ class Choice(NamedTuple):
 
 
 class Neighbour(NamedTuple):
-    """The next point of the front that has more of one objective."""
+    """The next point of the front that has more of some objectives."""
 
-    objective: int
+    objectives: tuple[int, ...]
     choice: Choice
     difference: str
     """In words: 2% less speed, 9% more energy."""
@@ -41,20 +44,27 @@ def choice_at(data: RunData, row: int) -> Choice:
 
 
 def find_neighbours(data: RunData, choice: Choice) -> list[Neighbour]:
-    """For each objective, the nearest point of the front that has more of it (none at the front's end)."""
+    """For each objective, the nearest point of the front that has noticeably more of it (none at its end).
+
+    Policies answer to near weights with near returns, so a front has clusters, whose points nobody would tell
+    apart. A neighbour that has more of several objectives stands once.
+    """
     rows = np.flatnonzero(data.on_front)
     points = data.evaluated.returns[rows]
     span = np.ptp(points, axis=0) if len(points) else np.ones(len(choice.returns))
     scaled = (points - choice.returns) / np.where(span > 0, span, 1.0)
-    found = []
+    found: dict[int, list[int]] = {}
     for objective in range(len(choice.returns)):
-        better = np.flatnonzero(points[:, objective] > choice.returns[objective])
+        better = np.flatnonzero(scaled[:, objective] >= NOTICEABLE)
         if len(better):
             nearest = better[np.argmin(np.linalg.norm(scaled[better], axis=1))]
-            other = choice_at(data, int(rows[nearest]))
-            words = describe_difference(choice.returns, other.returns, data.objectives)
-            found.append(Neighbour(objective, other, words))
-    return found
+            found.setdefault(int(rows[nearest]), []).append(objective)
+    return [_neighbour(data, choice, row, objectives) for row, objectives in found.items()]
+
+
+def _neighbour(data: RunData, choice: Choice, row: int, objectives: list[int]) -> Neighbour:
+    other = choice_at(data, row)
+    return Neighbour(tuple(objectives), other, describe_difference(choice.returns, other.returns, data.objectives))
 
 
 def describe_difference(current: NDArray, other: NDArray, objectives: list[str]) -> str:

@@ -13,10 +13,12 @@ from plotly.subplots import make_subplots
 
 from ucb_moppo.pareto import nondominated
 from ucb_moppo.report.data import RunData
+from ucb_moppo.report.interactive import CAMERA
 from ucb_moppo.report.style import weight_colours
 from ucb_moppo.viewer.choice import Choice
 
-FRONT, DOMINATED, OTHER, CHOSEN, NEIGHBOUR = "#0072B2", "#c9c9c9", "#009E73", "#D50032", "#222222"
+FRONT, DOMINATED, CHOSEN, NEIGHBOUR = "#0072B2", "#c9c9c9", "#D50032", "#222222"
+OTHER = "#8E24AA"  # no mixture of the colours that weights have
 LAYOUT: dict[str, Any] = {
     "template": "plotly_white",
     "margin": {"l": 60, "r": 20, "t": 36, "b": 56},
@@ -150,9 +152,9 @@ def rotating_figure(objectives: Sequence[str], layers: Sequence[Layer]) -> go.Fi
         text = layer["text"]
         figure.add_trace(go.Scatter3d(x=x, y=y, z=z, mode="markers", name=layer["name"], marker=marker, text=text))
     scene: dict[str, Any] = {
-        f"{axis}axis": {"title": {"text": name}} for axis, name in zip("xyz", objectives, strict=True)
+        f"{axis}axis": {"title": {"text": name}, "nticks": 6} for axis, name in zip("xyz", objectives, strict=True)
     }
-    scene |= {"aspectmode": "cube", "camera": {"eye": {"x": 1.6, "y": 1.6, "z": 1.1}}}
+    scene |= {"aspectmode": "cube", "camera": CAMERA}
     return figure.update_layout(**LAYOUT, scene=scene)
 
 
@@ -187,7 +189,8 @@ def parallel_figure(objectives: Sequence[str], layers: Sequence[Layer], limits: 
             )
         )
     ticks = [f"{name}<br>{low:.4g} … {high:.4g}" for name, low, high in zip(objectives, *limits, strict=True)]
-    figure.update_xaxes(tickvals=list(range(len(objectives))), ticktext=ticks)
+    ends = [-0.3, len(objectives) - 0.7]  # room for the words under the first and the last axis
+    figure.update_xaxes(tickvals=list(range(len(objectives))), ticktext=ticks, range=ends)
     figure.update_yaxes(tickvals=[0, 1], ticktext=["worst", "best"], range=[-0.05, 1.05])
     return figure.update_layout(**LAYOUT)
 

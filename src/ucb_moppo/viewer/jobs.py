@@ -67,7 +67,10 @@ class Renderer:
         """Ask for a video, unless it is there or on its way."""
         if self.progress(path, row).state in ("done", "waiting", "rendering"):
             return
-        key = (str(path), Run(path).digest(), row)
+        try:
+            key = (str(path), Run(path).digest(), row)
+        except RunFormatError:  # which ``progress`` tells
+            return
         with self._lock:
             self._progress[key] = Progress("waiting")
             self._queue.put(key)

@@ -22,6 +22,13 @@ SPOKEN: dict[str, Any] = {"aria-live": "polite"}
 """For what changes by itself: screen readers say it."""
 
 
+POINTS_IN_WORDS = (
+    "A point is a policy under one weight, which shows when you point at it and in its colour; the large red mark "
+    "is what your preference picks."
+)
+LINES_IN_WORDS = "A line is a policy under one weight; the thick red one is what your preference picks."
+
+
 def named(label: str) -> dict[str, Any]:
     """A name for a part of the page, which screen readers list."""
     return {"aria-label": label}
@@ -74,7 +81,7 @@ def left_column(data: RunData) -> Component:
             html.H2("The front"),
             html.Div(dcc.RadioItems(views, "flat", id="view", inline=True), style=style),
             dcc.Graph(id="front", config=GRAPH, style={"height": "30rem"}),
-            quiet("A point is a policy under one weight; the star is what your preference picks."),
+            quiet(LINES_IN_WORDS if len(data.objectives) > 3 else POINTS_IN_WORDS),
         ],
         className="card",
         **named("The front"),
@@ -201,15 +208,16 @@ def picked_panel(
         ),
         html.P("Its neighbours on the front would give you:", className="quiet", style={"marginTop": ".7rem"})
         if neighbours
-        else quiet("Nothing on the front has more of any objective."),
+        else quiet("Nothing on the front has noticeably more of any objective."),
         html.Ul([neighbour_item(data, one) for one in neighbours], className="neighbours"),
     ]
 
 
 def neighbour_item(data: RunData, one: Neighbour) -> Component:
+    wanted = " and ".join(data.objectives[j] for j in one.objectives)
     return html.Li(
         [
-            html.Strong(f"for {data.objectives[one.objective]}: "),
+            html.Strong(f"for {wanted}: "),
             f"{one.difference} (policy {one.choice.policy})",
         ]
     )
@@ -228,7 +236,7 @@ def video_panel(progress: Progress, data: RunData, chosen: Choice, version: str)
     returns = ", ".join(f"{n} {number(r)}" for n, r in zip(data.objectives, progress.video.returns, strict=True))
     return [
         html.Video(
-            src=f"/video/{MAIN}/{chosen.row}?{version[:12]}",
+            src=f"/video/{MAIN}/{chosen.row}?{version}",
             controls=True,
             autoPlay=True,
             muted=True,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -23,6 +24,7 @@ from ucb_moppo.storage import replace_file
 DIRECTORY = "videos"
 FRAMES_PER_SECOND = 25
 MAX_SECONDS = 10
+NAME = re.compile(r"(?P<digest>[0-9a-f]{12})-\d+\.(mp4|json)")
 WIDTH, HEIGHT = 480, 360
 _CAMERA = {"trackbodyid": 1, "distance": 3.5, "elevation": -15.0}
 
@@ -51,7 +53,8 @@ def find_video(run: Run, row: int) -> Video | None:
 
 
 def render_row(run: Run, row: int, on_progress: Callable[[float], None] = lambda share: None) -> Video:
-    """Render a row's episode, or take the cached one."""
+    """Render a row's episode, or take the cached one; videos of policies that are no more go."""
+    run.tensors()  # from here on the video is of these policies, whatever becomes of those on disk
     cached = find_video(run, row)
     if cached is not None:
         return cached
@@ -64,7 +67,17 @@ def render_row(run: Run, row: int, on_progress: Callable[[float], None] = lambda
         aside.replace(path)
     finally:
         aside.unlink(missing_ok=True)
+    if Run(run.path).digest() == run.digest():
+        remove_outdated(run)
     return Video(path, steps, tuple(returns))
+
+
+def remove_outdated(run: Run) -> None:
+    """Remove the videos of earlier policies, which nothing on the page can ask for any more."""
+    for path in (run.path / DIRECTORY).iterdir():
+        found = NAME.fullmatch(path.name)
+        if found and found["digest"] != run.digest()[:12]:
+            path.unlink(missing_ok=True)
 
 
 def write_episode(run: Run, row: int, path: Path, on_progress: Callable[[float], None]) -> tuple[int, list[float]]:

@@ -1,0 +1,129 @@
+"""Ways to use the cores of one machine, against each other: what docs/scaling.md says was tried.
+
+    python benchmarks/layouts.py [--problem HalfCheetah-v2] [--iterations 4]
+
+All policies in one process whose physics and updates use every core; a shard per core in processes of their own;
+and two halves of the policies in two threads of one process, so that one half can update while the other steps.
+They are measured in turns; CPU time counts all threads and processes. Then acting alone: numpy as in training, and
+compiled by JAX.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from time import perf_counter, process_time
+from typing import Any
+
+import jax
+import numpy as np
+import tyro
+
+from ucb_moppo.config import Config, default_config, override, resolve
+from ucb_moppo.cores import available_cores
+from ucb_moppo.envs import make_spec
+from ucb_moppo.executor import ProcessExecutor, split_policies
+from ucb_moppo.rollout import apply_actors, make_actors
+from ucb_moppo.shard import Shard
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A way to train all policies for one iteration, and the CPU seconds it has spent so far."""
+
+    name: str
+    train: Callable[[], Any]
+    cpu: Callable[[], float] = process_time
+
+
+def one_process(config: Config) -> tuple[Layout, Shard]:
+    shard = Shard(config, range(config.num_policies))
+    weights = shard._uniform_weights()
+    return Layout("one process", lambda: shard.train(weights, 1)), shard
+
+
+def halves_in_threads(config: Config) -> Layout:
+    """Physics and updates let go of Python's lock, so that each half runs on while the other is in them."""
+    shards = [Shard(override(config, threads=1), part) for part in split_policies(config.num_policies, 2)]
+    weights = [shard._uniform_weights() for shard in shards]
+    pool = ThreadPoolExecutor(2)
+    train = lambda: list(pool.map(lambda shard, weight: shard.train(weight, 1), shards, weights))  # noqa: E731
+    return Layout("two threads", train)
+
+
+def shards_in_processes(config: Config) -> tuple[Layout, ProcessExecutor]:
+    executor = ProcessExecutor(override(config, shards=min(len(available_cores()), config.num_policies)))
+    num_objectives = len(config.reference_point or ())
+    weights = np.full((config.num_policies, config.search.active, num_objectives), 1 / num_objectives)
+
+    def cpu() -> float:
+        return sum(clock["cpu"] for clock in executor.clocks())
+
+    return Layout("a shard per core", lambda: executor.train(weights, 1), cpu), executor
+
+
+def compare(layouts: list[Layout], iterations: int, steps: int) -> None:
+    """Steps per second, and per CPU second, medians over iterations in turns."""
+    for layout in layouts:
+        layout.train()  # compiles
+    wall: dict[str, list[float]] = {layout.name: [] for layout in layouts}
+    cpu: dict[str, list[float]] = {layout.name: [] for layout in layouts}
+    for _ in range(iterations):
+        for layout in layouts:
+            before, start = layout.cpu(), perf_counter()
+            layout.train()
+            wall[layout.name].append(perf_counter() - start)
+            cpu[layout.name].append(layout.cpu() - before)
+    for name in wall:
+        seconds, used = statistics.median(wall[name]), statistics.median(cpu[name])
+        print(f"{name}: {steps / seconds:,.0f} steps/s, {used:.2f} CPU s an iteration", flush=True)
+
+
+def compare_acting(shard: Shard, calls: int = 500) -> None:
+    """CPU microseconds of one call for all policies of a shard."""
+    actors, weights = make_actors(shard.state), shard._uniform_weights()
+    observation = shard._collector.observation
+    compiled = jax.jit(
+        lambda params, stats, seen: apply_actors(
+            actors._replace(params=params, observation_stats=stats), seen, weights
+        )
+    )
+    on_device = jax.device_put((actors.params, actors.observation_stats))
+    ways: dict[str, Callable[[], Any]] = {
+        "numpy": lambda: apply_actors(actors, observation, weights),
+        "JAX": lambda: np.asarray(compiled(*on_device, observation.astype(np.float32))),
+    }
+    for name, act in ways.items():
+        act()
+        start = process_time()
+        for _ in range(calls):
+            act()
+        print(f"acting in {name}: {(process_time() - start) / calls * 1e6:.0f} µs of CPU time a step", flush=True)
+
+
+@dataclass(frozen=True)
+class Options:
+    """Compare layouts."""
+
+    problem: str = "HalfCheetah-v2"
+    """Problem to train on."""
+    iterations: int = 4
+    """Iterations measured for each."""
+
+
+def main() -> None:
+    options = tyro.cli(Options)
+    config = resolve(default_config(options.problem), make_spec(options.problem))
+    whole, shard = one_process(config)
+    shards, executor = shards_in_processes(config)
+    try:
+        compare([whole, shards, halves_in_threads(config)], options.iterations, config.steps_per_iteration)
+    finally:
+        executor.close()
+    compare_acting(shard)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,32 @@
+"""What the plots of the page show, where a person would be misled otherwise."""
+
+import numpy as np
+import pytest
+
+from sample_runs import write_sample
+
+pytest.importorskip("plotly", reason="the viewer is not installed: pip install 'ucb-moppo[viewer]'")
+
+from matplotlib.colors import to_rgb
+
+from ucb_moppo.report.data import load_data
+from ucb_moppo.report.style import weight_colours
+from ucb_moppo.viewer import figures
+from ucb_moppo.viewer.choice import choose
+from ucb_moppo.weights import simplex_lattice
+
+
+@pytest.mark.parametrize("num_objectives", [2, 3])
+def test_the_other_run_has_a_colour_that_no_weight_has(num_objectives):
+    own = weight_colours(simplex_lattice(num_objectives, 40))
+    for colour in (figures.OTHER, figures.CHOSEN):
+        assert np.linalg.norm(own - to_rgb(colour), axis=1).min() > 0.35  # of √3 from black to white
+
+
+def test_the_words_of_the_outer_axes_have_room(tmp_path):
+    data = load_data(write_sample(tmp_path / "five", num_objectives=5))
+    chosen = choose(data, np.full(5, 0.2))
+    for figure in (figures.front_figure(data, chosen, []), figures.history_figure(data, 1)):
+        low, high = figure.layout.xaxis.range
+        assert low <= -0.3
+        assert high >= 4.3
