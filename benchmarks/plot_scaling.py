@@ -27,8 +27,9 @@ def draw(axes: Axes, name: str, y: str, title: str, label: str) -> None:
     """One column of a table against the number that was varied."""
     rows = read(name)
     x = [int(row[name]) for row in rows]
-    axes.plot(x, [float(row[y]) for row in rows], "o-", color="#2b6cb0")
-    axes.set(xlabel=label, ylabel=y, title=title, ylim=(0, None), xscale="log")
+    values = [float(row[y]) for row in rows]
+    axes.plot(x, values, "o-", color="#2b6cb0")
+    axes.set(xlabel=label, ylabel=y, title=title, ylim=(0, 1.1 * max(values)), xscale="log")
     axes.set_xticks(x, [str(value) for value in x])
     axes.minorticks_off()
 
