@@ -44,6 +44,8 @@ SMALL: dict[str, dict[str, Any]] = {
         "num_minibatches": 2,
         "update_epochs": 1,
         "delta_weight": 0.25,
+        "num_performance_buffer": 2,
+        "performance_buffer_size": 1,
         "net_arch": (5, 4),
     },
     "capql": {"learning_starts": 20, "batch_size": 8, "net_arch": (6, 5)},
