@@ -54,6 +54,7 @@ PACKAGES = (
     "gymnasium",
     "mo-gymnasium",
     "numpy",
+    "scikit-learn",
     "moocore",
 )
 
