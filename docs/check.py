@@ -28,10 +28,10 @@ def documents() -> list[Path]:
 
 
 @cache
-def help_of(command: str) -> str:
+def help_of(command: str, *options: str) -> str:
     out = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
-        COMMANDS[command](["--help"])
+        COMMANDS[command]([*options, "--help"])
     return out.getvalue()
 
 
@@ -63,7 +63,10 @@ def broken_commands(text: str) -> Iterator[str]:
     for line in COMMAND.findall("\n".join(blocks).replace("\\\n", " ")):
         words = shlex.split(line)[1:]
         if words and words[0] in COMMANDS:
-            missing = [w for w in words if w.startswith("--") and w.split("=")[0] not in help_of(words[0])]
+            # Another method has other options.
+            method = words[words.index("--method") : words.index("--method") + 2] if "--method" in words else []
+            known = help_of(words[0], *method)
+            missing = [w for w in words if w.startswith("--") and w.split("=")[0] not in known]
             yield from (f"uses {option} of `{words[0]}`, which has no such option" for option in missing)
         elif words and not words[0].startswith("-"):
             yield f"uses the command {words[0]}, which does not exist"

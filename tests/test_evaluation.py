@@ -7,7 +7,7 @@ import pytest
 
 from fake_envs import CountingBatch, linear_actors, start_of
 from ucb_moppo.evaluation import evaluate
-from ucb_moppo.seeding import EVALUATION, EVALUATION_SEED, episode_seed
+from ucb_moppo.seeding import ACTIONS, EVALUATION, EVALUATION_SEED, episode_seed
 
 K, W = 2, 5
 RNG = np.random.default_rng(0)
@@ -120,3 +120,63 @@ def test_discrete_policies_take_the_likeliest_choice() -> None:
     actors = linear_actors(np.zeros((K, 2)), np.tile(np.eye(2), (K, 1, 1)), discrete=True)
     found = evaluate(actors, WEIGHTS, CountingBatch(K * W, horizon=4, discrete=True)).returns
     np.testing.assert_array_equal(found, 4 * np.eye(2)[WEIGHTS.argmax(-1)])
+
+
+# --- sampled actions ---------------------------------------------------------------------------------------
+
+
+def noise_of(position: int, episode: int, horizon: int) -> np.ndarray:
+    """What is drawn for a position and an episode: a stream of its own, in the order of the steps."""
+    rng = np.random.default_rng(episode_seed(EVALUATION_SEED, ACTIONS, position, episode))
+    return rng.standard_normal((horizon, 2))
+
+
+def test_sampled_actions_add_noise_of_the_policy_s_own_std() -> None:
+    """Stds 1 and e: the return gains Σ_t (n_0, t·n_1) times the policy's std, n drawn for the position."""
+    horizon, actors = 7, linear_actors(OFFSET, SLOPE)
+    actors.params["log_std"][1] = 1.0
+    found = evaluate(actors, WEIGHTS, CountingBatch(K * W, horizon=horizon), sampled=True).returns
+    times = np.arange(1, horizon + 1)
+    drawn = [noise_of(w, 0, horizon) for w in range(W)]
+    gain = np.array([[noise[:, 0].sum(), (times * noise[:, 1]).sum()] for noise in drawn])
+    expected = expected_returns(lambda seed: horizon) + np.exp([0.0, 1.0])[:, None, None] * gain
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("width", [1, 3, 10])
+def test_draws_belong_to_positions_and_episodes(width: int) -> None:
+    """However many environments there are, and whoever is evaluated beside it."""
+    whole = evaluate(ACTORS, WEIGHTS, CountingBatch(K * W * 2, horizon=9), episodes=2, sampled=True)
+    waves = evaluate(ACTORS, WEIGHTS, CountingBatch(K * width, horizon=9), episodes=2, sampled=True)
+    np.testing.assert_allclose(waves.returns, whole.returns, rtol=1e-5, atol=1e-5)
+    alone = linear_actors(OFFSET[1:], SLOPE[1:])
+    one = evaluate(alone, WEIGHTS[1:], CountingBatch(W * 2, horizon=9), episodes=2, sampled=True)
+    np.testing.assert_allclose(one.returns[0], whole.returns[1], rtol=1e-5, atol=1e-5)
+
+
+def test_sampled_choices_follow_the_logits() -> None:
+    """Logits (0, ln 3): three choices in four are the second, over 20,000 steps (std of the share 0.003)."""
+    actors = linear_actors(np.tile([0.0, np.log(3.0)], (K, 1)), np.zeros((K, 2, 2)), discrete=True)
+    found = evaluate(actors, WEIGHTS, CountingBatch(K * W, horizon=4000, discrete=True), sampled=True).returns
+    np.testing.assert_allclose(found.sum(1)[:, 1] / (W * 4000), 0.75, atol=0.012)
+    np.testing.assert_array_equal(found.sum(-1), 4000)
+
+
+def test_positions_may_be_given() -> None:
+    """Both policies' weights start from the states of positions 3, 0, 1, … instead of their columns."""
+    positions = np.array([[3, 0, 1, 1, 2], [4, 4, 0, 2, 3]])
+    env = CountingBatch(K * W, horizon=2)
+    found = evaluate(ACTORS, WEIGHTS, env, positions=positions).returns
+    assert [seed for _, seed in env.resets] == [seed_of(p, 0) for p in positions.ravel()]
+    action = OFFSET[:, None] + np.einsum("kwi,kij->kwj", WEIGHTS, SLOPE)
+    start = np.vectorize(lambda p: start_of(seed_of(p, 0)))(positions)
+    expected = np.stack([2 * (action[..., 0] + start), 3 * action[..., 1]], axis=-1)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_an_output_that_is_not_finite_has_no_return() -> None:
+    actors = linear_actors(OFFSET, SLOPE)
+    actors.params["head.bias"][1, 0] = np.nan
+    found = evaluate(actors, WEIGHTS, CountingBatch(K * W, horizon=3)).returns
+    np.testing.assert_allclose(found[0], expected_returns(lambda seed: 3)[0], rtol=1e-5)
+    assert np.isnan(found[1]).all()

@@ -334,3 +334,29 @@ def test_the_first_checkpoint_is_not_replaced_by_itself(tmp_path: Path, monkeypa
     with pytest.raises(KeyboardInterrupt):
         resume_run(run, Silent())
     assert (run / "checkpoints" / name).stat().st_ino == before
+
+
+# --- wall time ---------------------------------------------------------------------------------------------
+
+
+def test_wall_time_ends_a_run_cleanly_and_it_can_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time is up after iteration 3 of 10, in the middle of a stage: what there is then is evaluated and
+    written, and continuing the run leaves no trace of it."""
+    asked = iter([False, False, True])
+    monkeypatch.setattr(api.Deadline, "passed", property(lambda self: next(asked, False)))
+    path = tmp_path / "run"
+    run = train_config(tiny_config(), path, Silent(), max_seconds=1000.0)
+    assert run.summary["stopped"] == "max_seconds"
+    assert run.summary["finished"] is False
+    assert [line["iteration"] for line in run.metrics()] == [0, 2, 3]
+    assert run.summary["training_steps"] == 3 * 80
+    resumed = resume_run(path, Silent())
+    assert "stopped" not in resumed.summary
+    train_tiny(tmp_path / "whole")
+    assert_same(path, tmp_path / "whole")
+
+
+@pytest.mark.parametrize("seconds", [0, -1.0, float("nan")])
+def test_a_time_that_cannot_be_is_refused(tmp_path: Path, seconds: float) -> None:
+    with pytest.raises(ConfigError, match=f"max_seconds is {seconds}"):
+        train_config(tiny_config(), tmp_path / "run", Silent(), max_seconds=seconds)

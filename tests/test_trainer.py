@@ -382,7 +382,7 @@ def test_indicators() -> None:
     5/3. Its integral over [0, 1]: (2 + 5/3)/2 · 1/3 + (5/3 + 3)/2 · 2/3 = 11/18 + 28/18 = 2.1667; 100 weights
     come to within 0.01 of it.
     """
-    found = measure(np.array([[[3.0, 1.0], [1.0, 1.0]], [[1.0, 2.0], [1.0, 1.0]]]), make_config())
+    found = measure(np.array([[[3.0, 1.0], [1.0, 1.0]], [[1.0, 2.0], [1.0, 1.0]]]), make_config().reference_point)
     assert found["hypervolume"] == pytest.approx(4.0)
     assert found["sparsity"] == pytest.approx(5.0)
     assert found["cardinality"] == 2

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import math
 import platform
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 from ucb_moppo.checkpoint import (
@@ -24,10 +26,19 @@ from ucb_moppo.config import Config, default_config, from_json, override, resolv
 from ucb_moppo.display import draw_front
 from ucb_moppo.envs import make_spec
 from ucb_moppo.envs.base import EnvSpec
-from ucb_moppo.errors import DamagedFileError, DisagreementError, FormatVersionError, Interrupted, UcbMoppoWarning
+from ucb_moppo.errors import (
+    ConfigError,
+    DamagedFileError,
+    DisagreementError,
+    FormatVersionError,
+    Interrupted,
+    UcbMoppoWarning,
+)
 from ucb_moppo.executor import Executor, make_executor
 from ucb_moppo.interruption import StopRequest
 from ucb_moppo.lock import locked
+from ucb_moppo.peers import PEERS, check_method
+from ucb_moppo.peers.base import PeerConfig
 from ucb_moppo.policy import spec_to_json
 from ucb_moppo.progress import Reporter, make_reporter
 from ucb_moppo.run import (
@@ -67,13 +78,13 @@ SAME_RESULT = ("threads", "executor", "ray_address", "checkpoint_stages", "check
 class Plan:
     """What a run will do, before it does it."""
 
-    config: Config
+    config: Config | PeerConfig
     training_steps: int
-    evaluation_steps: int
-    """At most: an episode may end before the horizon."""
+    evaluation_steps: int | None
+    """At most: an episode may end before the horizon. None where another method decides."""
     num_stages: int
-    seconds: float
-    """Measured here: the time of an iteration and of a step, times how many are left."""
+    seconds: float | None
+    """Measured here: the time of an iteration and of a step, times how many are left. None if it was not."""
     done: int = 0
     """Iterations behind a run that continues."""
 
@@ -105,25 +116,38 @@ def train(
     preset: str = "tuned",
     out: str | Path | None = None,
     quiet: bool = False,
+    max_seconds: float | None = None,
     **settings: Any,
 ) -> Run:
-    """Train a Pareto set of policies and return the run.
+    """Train a Pareto set of policies and return the run; ``max_seconds`` of wall time end it early, but cleanly.
 
-    Further ``settings`` are those of the command line with underscores, e.g. ``policies=5, gamma=0.995``.
+    Further ``settings`` are those of the command line with underscores, e.g. ``policies=5, gamma=0.995``; for
+    another method (pgmorl, capql, gpils, pdmorl) also its own, which the command line takes as ``--set``.
     """
+    check_method(method)
+    if method in PEERS:
+        from ucb_moppo.peers.train import make_peer_config, train_peer
+
+        if preset != "tuned":
+            raise ConfigError(f"preset {preset!r} is for our own methods; {method} has its published settings")
+        peer = make_peer_config(problem, method=method, seed=seed, steps=steps, **settings)
+        return train_peer(peer, out, make_reporter(quiet), max_seconds)
     config = override(default_config(problem, preset), method=method, seed=seed, steps=steps, **settings)
-    return train_config(config, out, make_reporter(quiet))
+    return train_config(config, out, make_reporter(quiet), max_seconds)
 
 
-def train_config(config: Config, out: str | Path | None, reporter: Reporter) -> Run:
+def train_config(
+    config: Config, out: str | Path | None, reporter: Reporter, max_seconds: float | None = None
+) -> Run:
     """Train what ``config`` says into the directory ``out``; everything wrong with it is found first."""
+    deadline = Deadline(max_seconds)
     spec = make_spec(config.problem, config.horizon, config.reference_point, config.protocol)
     config = resolve(config, spec)
     path = Path(out) if out is not None else fresh_directory(config.problem, config.method, config.seed)
     check_directory(path)
     with locked(path):
         check_directory(path)
-        return execute(config, spec, path, reporter, None)
+        return execute(config, spec, path, reporter, None, deadline)
 
 
 def resume(
@@ -131,29 +155,36 @@ def resume(
     *,
     force: bool = False,
     quiet: bool = False,
+    max_seconds: float | None = None,
     executor: str | None = None,
     ray_address: str | None = None,
 ) -> Run:
     """Continue a run from its newest good checkpoint; it ends as if it had never been interrupted.
 
-    Refused if config, problem or library versions have changed since, unless ``force`` is set.
+    Refused if config, problem or library versions have changed since, unless ``force`` is set. ``max_seconds`` are
+    counted from here on.
     """
-    return resume_run(Path(path), make_reporter(quiet), force, executor, ray_address)
+    return resume_run(Path(path), make_reporter(quiet), force, max_seconds, executor, ray_address)
 
 
 def resume_run(
     path: Path,
     reporter: Reporter,
     force: bool = False,
+    max_seconds: float | None = None,
     executor: str | None = None,
     ray_address: str | None = None,
 ) -> Run:
     """Continue the run in the directory ``path``, on the executor it had unless another is named."""
+    deadline = Deadline(max_seconds)
     check_holds_run(path)
     with locked(path):
         clean_debris(path)
         check_continuable(path)
-        config = from_json(parse_object(read_bytes(path, CONFIG, LIMITS[CONFIG]), path / CONFIG))
+        data = parse_object(read_bytes(path, CONFIG, LIMITS[CONFIG]), path / CONFIG)
+        if data.get("method") in PEERS:
+            raise ConfigError(f"{path} is a run of {data['method']}, which cannot be continued: train it again")
+        config = from_json(data)
         spec = make_spec(config.problem, config.horizon, config.reference_point, config.protocol)
         config = resolve(override(config, executor=executor, ray_address=ray_address), spec)
         checkpoint = find_checkpoint(path)
@@ -161,7 +192,7 @@ def resume_run(
             check_agreement(path, checkpoint.facts, make_facts(config, spec), force)
         elif (path / METRICS).exists():
             raise DamagedFileError(f"{path / 'checkpoints'} is missing: there is nothing to continue from")
-        return execute(config, spec, path, reporter, checkpoint)
+        return execute(config, spec, path, reporter, checkpoint, deadline)
 
 
 def check_continuable(path: Path) -> None:
@@ -198,7 +229,31 @@ def differences(saved: Any, now: Any, name: str = "") -> Iterator[str]:
         yield f"{name}: {saved} is now {now}"
 
 
-def execute(config: Config, spec: EnvSpec, path: Path, reporter: Reporter, checkpoint: Checkpoint | None) -> Run:
+class Deadline:
+    """Wall time after which a run is to end; never if no time is given."""
+
+    def __init__(self, max_seconds: float | None) -> None:
+        if max_seconds is not None and not 0 < max_seconds < math.inf:
+            raise ConfigError(f"max_seconds is {max_seconds}; it must be a positive number")
+        self._end = math.inf if max_seconds is None else perf_counter() + max_seconds
+
+    @property
+    def passed(self) -> bool:
+        return perf_counter() >= self._end
+
+
+class TimeUp(Exception):
+    """Raised between two iterations of a run whose time is up."""
+
+
+def execute(
+    config: Config,
+    spec: EnvSpec,
+    path: Path,
+    reporter: Reporter,
+    checkpoint: Checkpoint | None,
+    deadline: Deadline,
+) -> Run:
     """Train from the beginning or from a checkpoint to the end. The caller holds the run's lock."""
     with StopRequest() as stop:
         executor = make_executor(config)
@@ -210,7 +265,7 @@ def execute(config: Config, spec: EnvSpec, path: Path, reporter: Reporter, check
             if not trainer.finished:
                 reporter.start(make_plan(trainer), path)
             writer = RunWriter(path, to_json(config), spec, lengths)
-            train_stages(trainer, writer, reporter, stop)
+            train_stages(trainer, writer, reporter, stop, deadline)
         finally:
             reporter.stop()
             executor.close()
@@ -219,7 +274,9 @@ def execute(config: Config, spec: EnvSpec, path: Path, reporter: Reporter, check
     return run
 
 
-def train_stages(trainer: Trainer, writer: RunWriter, reporter: Reporter, stop: StopRequest) -> None:
+def train_stages(
+    trainer: Trainer, writer: RunWriter, reporter: Reporter, stop: StopRequest, deadline: Deadline
+) -> None:
     """All stages that are left, with checkpoints in between and wherever the process is asked to stop."""
     config, facts = trainer.config, make_facts(trainer.config, trainer.spec)
     keeper = Checkpointer(
@@ -238,6 +295,8 @@ def train_stages(trainer: Trainer, writer: RunWriter, reporter: Reporter, stop: 
     def at_safe_point(iteration: int) -> None:
         reporter.iteration(iteration)
         stop_if_asked()
+        if deadline.passed and iteration < config.num_iterations:
+            raise TimeUp
         keeper.after_iteration()
 
     trainer.on_iteration = at_safe_point
@@ -246,16 +305,22 @@ def train_stages(trainer: Trainer, writer: RunWriter, reporter: Reporter, stop: 
         # So that a run without any has lost them. Never over one that is there: a kill between letting go of
         # the old and naming the new would leave none.
         keeper.now()
-    for record in trainer.run():
-        write_stage(writer, trainer, record)
+    try:
+        for record in trainer.run():
+            write_stage(writer, trainer, record)
+            reporter.stage(record)
+            warn_of_divergences(record.diverged[num_known:])
+            num_known = len(record.diverged)
+            if trainer.finished:
+                keeper.now()
+            else:
+                stop_if_asked()
+                keeper.after_stage(record.stage)
+    except TimeUp:
+        keeper.now()  # first: what follows is outside the schedule, and a run that continues drops it
+        record = trainer.evaluate_early()
+        write_stage(writer, trainer, record, stopped="max_seconds")
         reporter.stage(record)
-        warn_of_divergences(record.diverged[num_known:])
-        num_known = len(record.diverged)
-        if trainer.finished:
-            keeper.now()
-        else:
-            stop_if_asked()
-            keeper.after_stage(record.stage)
 
 
 def save_checkpoint(trainer: Trainer, writer: RunWriter, facts: Mapping[str, Any]) -> None:
@@ -265,15 +330,16 @@ def save_checkpoint(trainer: Trainer, writer: RunWriter, facts: Mapping[str, Any
     write_checkpoint(writer.path, Checkpoint(name, trainer.get_state(), {**facts, "lengths": lengths}))
 
 
-def write_stage(writer: RunWriter, trainer: Trainer, record: StageRecord) -> None:
-    """Everything a stage leaves on disk."""
+def write_stage(writer: RunWriter, trainer: Trainer, record: StageRecord, stopped: str | None = None) -> None:
+    """Everything a stage leaves on disk; ``stopped`` says why a run ends before its last step."""
+    summary = summarise(trainer.config, trainer.spec, trainer.executor, record)
     writer.write_stage(
         record.stage,
         metrics_line(record),
         trainer.decomposition.probes,
         record.returns,
         trainer.executor.policies(),
-        summarise(trainer.config, trainer.spec, trainer.executor, record),
+        summary if stopped is None else summary | {"stopped": stopped},
     )
 
 

@@ -6,7 +6,8 @@ import json
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO, TypeVar
 
@@ -44,6 +45,9 @@ USAGE = """ucb-moppo: find a Pareto set of policies for problems with several ob
 Each command explains its options with --help; `ucb-moppo train PROBLEM --help` shows that problem's defaults.
 """
 
+NO_PROBLEM = "name a problem to train on, e.g. `ucb-moppo train Hopper-v2`; `ucb-moppo problems` lists them"
+PeerName = Literal["pgmorl", "capql", "gpils", "pdmorl"]
+
 if TYPE_CHECKING:
     from ucb_moppo.run import Run
 
@@ -57,6 +61,8 @@ class Train:
 
     PROBLEM is one of the six built-in problems (see `ucb-moppo problems`), any MO-Gymnasium id such as
     mo-hopper-v5, or package.module:env-id for an environment of your own. Defaults are those of the preset.
+
+    Other methods to compare with: --method pgmorl, capql, gpils or pdmorl; beside one, --help shows its options.
     """
 
     settings: Annotated[Config, tyro.conf.arg(name="")]
@@ -64,6 +70,51 @@ class Train:
     """Directory of the run."""
     config: Annotated[Path | None, hint("none")] = None
     """JSON file with settings, e.g. the config.json of another run; options given here stand above it."""
+    max_seconds: Annotated[float | None, hint("no limit")] = None
+    """End the run cleanly after this wall time, with what was found until then."""
+    quiet: bool = False
+    """Print nothing while training."""
+    json: bool = False
+    """Print the summary as JSON at the end."""
+    tensorboard: bool = False
+    """Write TensorBoard event files into the run's directory as well (pip install 'ucb-moppo[tensorboard]')."""
+    wandb: bool = False
+    """Log to Weights & Biases too, offline unless WANDB_MODE says otherwise (pip install 'ucb-moppo[wandb]')."""
+
+
+@dataclass(frozen=True)
+class TrainPeer:
+    """Train with another method, on the same problems, evaluated and counted in the same way.
+
+    Its own settings are the published ones for the problem; --set changes one of them.
+    """
+
+    problem: Annotated[tyro.conf.Positional[str], hint("")] = ""
+    """One of the six problems, an MO-Gymnasium id, or package.module:env-id."""
+    method: PeerName = "pgmorl"
+    """pgmorl, capql, gpils (all three from the package morl-baselines) or pdmorl."""
+    seed: int = 0
+    """Seed of everything random."""
+    steps: Annotated[int | None, hint("as for our methods")] = None
+    """Budget of training and pre-training together, in environment steps."""
+    protocol: ProtocolName = "gymnasium"
+    """How the six problems are set up: Gymnasium's models and 1,000 steps, or PGMORL's changes to them and 500."""
+    horizon: Annotated[int | None, hint("the problem's own")] = None
+    """Episode length in training and evaluation."""
+    reference_point: Annotated[tuple[float, ...] | None, hint("the problem's own")] = None
+    """Reference point of the hypervolume, a number per objective."""
+    episodes: int = 1
+    """Evaluation episodes per weight."""
+    evaluations: Annotated[int | None, hint("as many as a run of ours makes")] = None
+    """Evaluations after the first, evenly spaced over the steps."""
+    threads: int = 0
+    """Threads of simulation and of torch (0: one per core)."""
+    set: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="NAME=VALUE")] = ()
+    """One of the method's own settings, e.g. --set gamma=0.99; may be repeated."""
+    out: Annotated[Path | None, hint("a new one under runs/")] = None
+    """Directory of the run."""
+    max_seconds: Annotated[float | None, hint("no limit")] = None
+    """End the run cleanly after this wall time, with what was found until then."""
     quiet: bool = False
     """Print nothing while training."""
     json: bool = False
@@ -82,6 +133,8 @@ class Resume:
     """Directory of the run."""
     force: bool = False
     """Continue even if config, problem or library versions have changed since it was saved."""
+    max_seconds: Annotated[float | None, hint("no limit")] = None
+    """End the run cleanly after this wall time, counted from here on."""
     executor: Annotated[ExecutorName | None, hint("the run's")] = None
     """Where shards of policies run from now on; the result is the same."""
     ray_address: Annotated[str | None, hint("the run's")] = None
@@ -98,7 +151,7 @@ class Resume:
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Evaluate the policies of a run: deterministic actions, undiscounted returns, fixed initial states."""
+    """Evaluate the policies of a run: undiscounted returns from fixed initial states."""
 
     run: tyro.conf.Positional[Path]
     """Directory of the run."""
@@ -106,6 +159,8 @@ class Evaluate:
     """Evenly spaced weights of its sub-space that each policy is evaluated on."""
     episodes: int = 1
     """Episodes per weight; their returns are averaged."""
+    actions: Literal["deterministic", "sampled"] = "deterministic"
+    """The mean or likeliest action, or one drawn from the policy, as in training; the same draws every time."""
     out: Annotated[Path | None, hint("nowhere")] = None
     """Write the evaluated front to this CSV file."""
     threads: int = 0
@@ -228,13 +283,60 @@ def parse(command: type[Command], argv: Sequence[str], usage: str, default: Comm
 
 def train(argv: Sequence[str]) -> None:
     from ucb_moppo.api import train_config
+    from ucb_moppo.peers import PEERS
     from ucb_moppo.progress import make_reporter
     from ucb_moppo.tracking import add_trackers
 
+    method = named_method(argv)
+    if method in PEERS:
+        train_other(argv, method)
+        return
     choice = parse_train(argv)
     reporter = add_trackers(make_reporter(choice.quiet), choice.tensorboard, choice.wandb)
-    run = train_config(choice.settings, choice.out, reporter)
+    run = train_config(choice.settings, choice.out, reporter, choice.max_seconds)
     print_end(run, choice)
+
+
+def train_other(argv: Sequence[str], method: str) -> None:
+    """`train` with another method."""
+    from ucb_moppo.peers.base import PeerConfig
+    from ucb_moppo.peers.train import make_peer_config, train_peer
+    from ucb_moppo.progress import make_reporter
+    from ucb_moppo.tracking import add_trackers
+
+    choice = parse(TrainPeer, argv, f"train PROBLEM --method {method}")
+    if not choice.problem:
+        raise ConfigError(NO_PROBLEM)
+    names = {f.name for f in fields(PeerConfig)} - {"problem", "settings"}
+    given = {name: getattr(choice, name) for name in names}
+    config = make_peer_config(choice.problem, **given | read_settings(choice.set))
+    reporter = add_trackers(make_reporter(choice.quiet), choice.tensorboard, choice.wandb)
+    print_end(train_peer(config, choice.out, reporter, choice.max_seconds), choice)
+
+
+def named_method(argv: Sequence[str]) -> str:
+    """What --method names; refused at once if no method is called that."""
+    from ucb_moppo.peers import check_method
+
+    words = [part for word in argv for part in (word.split("=", 1) if word.startswith("--") else [word])]
+    found = [after for word, after in pairwise(words) if word == "--method"]
+    method = found[-1] if found else "ucb"
+    check_method(method)
+    return method
+
+
+def read_settings(pairs: Sequence[str]) -> dict[str, Any]:
+    """name=value pairs; a value is a number, true, false, null, a list in JSON, or text."""
+    settings = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise ConfigError(f"--set {pair!r} is not of the form NAME=VALUE, e.g. --set gamma=0.99")
+        try:
+            settings[name.strip().replace("-", "_")] = json.loads(value)
+        except ValueError:
+            settings[name.strip().replace("-", "_")] = value
+    return settings
 
 
 def resume(argv: Sequence[str]) -> None:
@@ -244,10 +346,11 @@ def resume(argv: Sequence[str]) -> None:
 
     choice = parse(Resume, argv, "resume")
     reporter = add_trackers(make_reporter(choice.quiet), choice.tensorboard, choice.wandb)
-    print_end(resume_run(choice.run, reporter, choice.force, choice.executor, choice.ray_address), choice)
+    run = resume_run(choice.run, reporter, choice.force, choice.max_seconds, choice.executor, choice.ray_address)
+    print_end(run, choice)
 
 
-def print_end(run: Run, choice: Train | Resume) -> None:
+def print_end(run: Run, choice: Train | TrainPeer | Resume) -> None:
     """What there is to say about a run that has just finished."""
     if choice.json:
         print(json.dumps(run.summary | {"run": str(run.path)}, indent=2))
@@ -260,9 +363,7 @@ def parse_train(argv: Sequence[str]) -> Train:
     options = [argument for argument in argv if argument not in HELP]
     first = parse(Train, options, "train PROBLEM", Train(settings=unchecked_config()))
     if not first.settings.problem and first.config is None and len(options) == len(argv):
-        raise ConfigError(
-            "name a problem to train on, e.g. `ucb-moppo train Hopper-v2`; `ucb-moppo problems` lists them"
-        )
+        raise ConfigError(NO_PROBLEM)
     preset_given = any(option.partition("=")[0] == "--preset" for option in options)
     preset = first.settings.preset if preset_given else None
     settings = starting_config(first.settings.problem, preset, first.config)
@@ -303,7 +404,12 @@ def evaluate(argv: Sequence[str]) -> None:
 
     choice = parse(Evaluate, argv, "evaluate")
     result = evaluate_run(
-        choice.run, choice.weights_per_policy, choice.episodes, out=choice.out, threads=choice.threads
+        choice.run,
+        choice.weights_per_policy,
+        choice.episodes,
+        out=choice.out,
+        threads=choice.threads,
+        sampled=choice.actions == "sampled",
     )
     if choice.json:
         print(json.dumps(result, indent=2))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.table import Table
@@ -17,20 +19,26 @@ from ucb_moppo.storage import replace_file
 def summary_lines(run: Run) -> list[str]:
     """What was run and found, in a few lines."""
     found = run.summary
-    state = "finished" if found["finished"] else "not finished"
+    early = f"ended by {found['stopped']}" if found.get("stopped") else "not finished"
+    state = "finished" if found["finished"] else early
     return [
         f"{found['method']} on {found['problem']}, seed {found['seed']}, {state}",
         f"HV {found['hypervolume']:.4g}   EU {found['expected_utility']:.4g}   "
         f"sparsity {found['sparsity']:.4g}   {found['cardinality']} points on the front "
         f"from {found['policies']} policies",
-        f"{found['training_steps']:,} training and {found['evaluation_steps']:,} evaluation steps "
-        f"in {format_seconds(found['seconds'])}",
+        f"{describe_steps(found)} in {format_seconds(found['seconds'])}",
         *(
             f"policy {event['policy']} diverged in iteration {event['iteration']} and was {event['action']}"
             for event in found.get("diverged", [])
         ),
         f"run: {run.path}   picture: {run.path / PICTURE}",
     ]
+
+
+def describe_steps(summary: Mapping[str, Any]) -> str:
+    """All steps taken in environments, by what they were for."""
+    before = f"{summary['pretraining_steps']:,} pre-training, " if summary.get("pretraining_steps") else ""
+    return f"{before}{summary['training_steps']:,} training and {summary['evaluation_steps']:,} evaluation steps"
 
 
 def front_table(run: Run, rows: int) -> Table:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
+from ucb_moppo.config import Config
+
 if TYPE_CHECKING:
     from ucb_moppo.api import Plan
     from ucb_moppo.trainer import StageRecord
@@ -39,10 +41,19 @@ def format_seconds(seconds: float) -> str:
 def describe_plan(plan: Plan, path: Path) -> str:
     """Two sentences before a run begins."""
     config = plan.config
+    policies = f"{config.num_policies} policies, " if isinstance(config, Config) else ""
     begin = f"continuing after iteration {plan.done}: " if plan.done else ""
     return (
-        f"{begin}{config.method} on {config.problem}: {config.num_policies} policies, seed {config.seed}, "
-        f"{plan.num_stages} stages, writing to {path}\n"
+        f"{begin}{config.method} on {config.problem}: {policies}seed {config.seed}, "
+        f"{plan.num_stages} stages, writing to {path}\n{describe_cost(plan)}"
+    )
+
+
+def describe_cost(plan: Plan) -> str:
+    """Steps and time; of another method neither its own evaluations nor its speed is known beforehand."""
+    if plan.evaluation_steps is None or plan.seconds is None:
+        return f"{plan.training_steps:,} steps of training and pre-training"
+    return (
         f"{plan.training_steps:,} training steps and up to {plan.evaluation_steps:,} evaluation steps; "
         f"about {format_seconds(plan.seconds)} {'left ' if plan.done else ''}at the speed measured here"
     )
@@ -68,7 +79,9 @@ class Clock:
         """From the measured plan until there is something better: the run's own pace."""
         share = (iteration - self.plan.done) / (self.plan.config.num_iterations - self.plan.done or 1)
         spent = perf_counter() - self.begun
-        return self.plan.seconds * (1 - share) if share < 0.05 else spent * (1 - share) / share
+        if self.plan.seconds is not None and share < 0.05:
+            return self.plan.seconds * (1 - share)
+        return spent * (1 - share) / share if share else 0.0
 
 
 class Silent:

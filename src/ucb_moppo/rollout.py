@@ -38,6 +38,12 @@ def make_actors(state: PolicyState) -> Actors:
     return Actors(params, jax.tree.map(np.asarray, state.observation_stats))
 
 
+def named_actors(tensors: Mapping[str, NDArray], network: Network = OWN) -> Actors:
+    """The actors among the named tensors [K, …] of a run."""
+    params = {n.removeprefix("actor."): a for n, a in tensors.items() if n.startswith("actor.")}
+    return Actors(params, Statistics(*(tensors[f"observation.{name}"] for name in Statistics._fields)), network)
+
+
 def apply_actors(actors: Actors, observation: NDArray, weight: NDArray) -> NDArray:
     """Means or logits: raw observations [K, N, d], weights [K, N, m] -> [K, N, a]."""
     inputs = normalise(actors.observation_stats, observation.astype(np.float32))

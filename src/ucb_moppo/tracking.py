@@ -13,6 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ucb_moppo.config import Config
 from ucb_moppo.errors import ConfigError
 from ucb_moppo.progress import Reporter, Silent
 
@@ -110,7 +111,7 @@ class WeightsAndBiases(Silent):
             project="ucb-moppo",
             name=path.name,
             dir=str(path),
-            config=asdict(plan.config),
+            config=asdict(plan.config) if isinstance(plan.config, Config) else plan.config.to_json(),
             mode=os.environ.get("WANDB_MODE", "offline"),
         )
 

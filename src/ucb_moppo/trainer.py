@@ -72,12 +72,12 @@ class StageRecord:
     """Every time a policy has diverged so far: policy, iteration, cause, and whether it was restored."""
 
 
-def measure(returns: NDArray, config: Config) -> dict[str, float]:
+def measure(returns: NDArray, reference_point: Sequence[float] | None) -> dict[str, float]:
     """HV, EU, sparsity and size of the front among returns [K, W, m]."""
     points = returns.reshape(-1, returns.shape[-1])
-    assert config.reference_point is not None
+    assert reference_point is not None
     return {
-        "hypervolume": hypervolume(points, config.reference_point),
+        "hypervolume": hypervolume(points, reference_point),
         "expected_utility": expected_utility(points, even_weights(points.shape[-1])),
         "sparsity": sparsity(points),
         "cardinality": cardinality(points),
@@ -166,6 +166,10 @@ class Trainer:
             selection = self._train(stage)
             yield self._evaluate(stage.index, selection)
 
+    def evaluate_early(self) -> StageRecord:
+        """What there is when a run ends inside a stage; the state has then left the schedule."""
+        return self._evaluate(len(self.history), None)
+
     def _train(self, stage: Stage) -> Selection:
         """What is left of a stage, on weights chosen at its beginning (and again wherever they are redrawn).
 
@@ -242,7 +246,7 @@ class Trainer:
             evaluation_steps=self.evaluation_steps,
             seconds=self.seconds,
             returns=returns,
-            indicators=measure(returns, self.config),
+            indicators=measure(returns, self.config.reference_point),
             selected=None if selection is None else selection.weights,
             diagnostics={} if selection is None else self._with_error(selection.diagnostics),
             learning=learning,

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from ucb_moppo.ppo.networks import (
+    Network,
     apply_mlp,
     greedy_action,
     init_mlp,
@@ -51,6 +52,39 @@ def test_forward_pass_equals_the_loop() -> None:
     params, (x, w) = random_mlp(), batch(6)
     expected = [slow_forward(params, x[b], w[b]) for b in range(6)]
     np.testing.assert_allclose(apply_mlp(params, x, w), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_other_networks_equal_the_loop() -> None:
+    """Three relu layers of their own widths, without w anywhere, squashed: tanh(relu(relu(relu(x)))) by hand."""
+    rng, widths = np.random.default_rng(3), (D, 4, 6, 2, OUT)
+    network = Network("relu", 3, conditioned=False, residual=False, squash=True)
+    params = {}
+    for name, fan_in, fan_out in zip([*network.layers, "head"], widths, widths[1:], strict=False):
+        params[f"{name}.kernel"] = rng.normal(size=(fan_in, fan_out)).astype(np.float32)
+        params[f"{name}.bias"] = rng.normal(size=fan_out).astype(np.float32)
+    x, w = batch(6)
+    hidden = x.astype(float)
+    for layer in network.layers:
+        hidden = np.maximum(hidden @ params[f"{layer}.kernel"] + params[f"{layer}.bias"], 0.0)
+    expected = np.tanh(hidden @ params["head.kernel"] + params["head.bias"])
+    np.testing.assert_allclose(apply_mlp(params, x, w, network), expected, rtol=1e-4, atol=1e-5)
+    on_jax = apply_mlp(jax.tree.map(jnp.asarray, params), jnp.asarray(x), jnp.asarray(w), network)
+    np.testing.assert_allclose(on_jax, expected, rtol=1e-4, atol=1e-5)
+    assert Network(**network.to_json()) == network
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"activation": "sigmoid"}, "activation is 'sigmoid'"),
+        ({"hidden_layers": 0}, "hidden_layers is 0"),
+        ({"hidden_layers": 10**9}, "must be 1 to 16"),
+        ({"squash": 1}, "squash is 1"),
+    ],
+)
+def test_a_network_that_cannot_be_is_refused(setting: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Network(**setting)
 
 
 def test_numpy_and_jax_agree() -> None:

@@ -20,11 +20,12 @@ def test_reads_everything(run):
     data = load_data(run)
     assert data.stages == [0, 1, 2, 3]
     assert data.steps.tolist() == [0, STEPS_PER_STAGE, 2 * STEPS_PER_STAGE, 3 * STEPS_PER_STAGE]
-    assert data.history.shape == (4, 12, 2)
-    np.testing.assert_array_equal(data.history[-1], data.evaluated.returns)
+    returns = np.stack([one.returns for one in data.history])
+    assert returns.shape == (4, 12, 2)
+    np.testing.assert_array_equal(returns[-1], data.evaluated.returns)
     # Every point of an arc is on the front; the radius doubles from first to last.
     assert data.on_front.all()
-    np.testing.assert_allclose(np.linalg.norm(data.history[[0, -1]], axis=-1), [[50] * 12, [100] * 12])
+    np.testing.assert_allclose(np.linalg.norm(returns[[0, -1]], axis=-1), [[50] * 12, [100] * 12])
 
 
 def test_a_stage_that_is_half_written_is_left_out(run):

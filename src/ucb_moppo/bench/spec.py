@@ -15,7 +15,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from ucb_moppo.config import SECTIONS, Config, default_config, override, resolve
 from ucb_moppo.envs import make_spec
 from ucb_moppo.errors import ConfigError, nearest_names
-from ucb_moppo.peers import PEERS
+from ucb_moppo.peers import PEERS, check_method
+from ucb_moppo.peers.base import PeerConfig
 
 LISTS = {"problems": str, "methods": str, "seeds": int}
 KEYS = ("name", *LISTS, "steps", "settings", "per_problem", "per_method", "max_seconds")
@@ -73,10 +74,13 @@ def directory_name(problem: str) -> str:
     return problem.replace("/", "-").replace(":", "-")
 
 
-def cell_config(cell: Cell) -> Config:
+def cell_config(cell: Cell) -> Config | PeerConfig:
     """Every setting of a cell's run, decided; what is wrong with one is an error that names the cell."""
     settings = {"preset": "tuned", **cell.settings}
     try:
+        check_method(cell.method)
+        if cell.method in PEERS:
+            return peer_config(cell)
         check_kinds(settings)
         config = default_config(cell.problem, settings.pop("preset"))
         config = override(config, method=cell.method, seed=cell.seed, **settings)
@@ -84,6 +88,14 @@ def cell_config(cell: Cell) -> Config:
         return resolve(config, spec)
     except ConfigError as fault:
         raise ConfigError(f"cell {cell.name}: {fault}") from fault
+
+
+def peer_config(cell: Cell) -> PeerConfig:
+    """Every setting of another method's run, decided."""
+    from ucb_moppo.peers.train import decide, make_peer_config
+
+    config = make_peer_config(cell.problem, method=cell.method, seed=cell.seed, **cell.settings)
+    return decide(config, make_spec(config.problem, config.horizon, config.reference_point, config.protocol))
 
 
 def read_spec(path: Path) -> Spec:

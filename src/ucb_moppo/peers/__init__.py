@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol, get_args
 
 from numpy.typing import NDArray
 
+from ucb_moppo.config import MethodName
 from ucb_moppo.envs.base import EnvSpec
 from ucb_moppo.errors import ConfigError, nearest_names
 from ucb_moppo.peers.base import MakeEnvs, Peer, PeerConfig
@@ -43,20 +45,42 @@ class MakePeer(Protocol):
     def __call__(self, spec: EnvSpec, config: PeerConfig, make_envs: MakeEnvs, weights: NDArray) -> Peer: ...
 
 
+def check_method(method: str) -> None:
+    """Refuse a method that is neither ours nor a peer."""
+    known = (*get_args(MethodName), *PEERS)
+    if method not in known:
+        raise ConfigError(f"unknown method {method!r}; {nearest_names(method, known)}")
+
+
 def find_peer(method: str) -> MakePeer:
     """The constructor of a peer; what it needs and is not installed is found here."""
     make: MakePeer = _find(method, _entry(method).make)
     return make
 
 
-def make_settings(method: str, problem: str, changes: dict[str, Any]) -> dict[str, Any]:
+def make_settings(method: str, problem: str, changes: Mapping[str, Any]) -> dict[str, Any]:
     """All settings of a peer: the published ones for the problem, under those given by name."""
     settings = _find(method, _entry(method).published)(problem.removeprefix("ucb_moppo/"))
-    known = [f.name for f in dataclasses.fields(settings)]
+    known = {f.name: getattr(settings, f.name) for f in dataclasses.fields(settings)}
     for name in changes:
         if name not in known:
             raise ConfigError(f"unknown setting {name!r} of {method}; {nearest_names(name, known)}")
-    return dataclasses.asdict(dataclasses.replace(settings, **changes))
+    fitting = {name: fit(name, value, known[name]) for name, value in changes.items()}
+    return dataclasses.asdict(dataclasses.replace(settings, **fitting))
+
+
+def fit(name: str, value: Any, like: Any) -> Any:
+    """``value`` as the kind of setting that ``like`` is: 1e6 for a count becomes 1000000, a list a tuple."""
+    if isinstance(like, tuple) and isinstance(value, (list, tuple)) and value:
+        return tuple(fit(name, item, like[0]) for item in value)
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if isinstance(like, float) and number:
+        return float(value)
+    if isinstance(like, int | None) and not isinstance(like, bool) and number and float(value).is_integer():
+        return int(value)
+    if type(value) is type(like):
+        return value
+    raise ConfigError(f"{name} is {value!r}; give a value like {like!r}")
 
 
 def _entry(method: str) -> Entry:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
@@ -83,8 +82,6 @@ class PeerConfig:
     """Our evaluations after the first, evenly spaced over the steps (default: as many as a run of ours makes)."""
     threads: int = 0
     """Threads of simulation and of torch (0: one per core)."""
-    max_seconds: float | None = None
-    """End the run cleanly after this wall time."""
     settings: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     """The method's own settings, all of them: published ones under those that were given."""
 
@@ -97,13 +94,26 @@ class PeerConfig:
             raise ConfigError(f"seed is {self.seed}; it must lie in [0, 2**32)")
         if self.threads < 0:
             raise ConfigError(f"threads is {self.threads}; it must not be negative")
-        if self.max_seconds is not None and not 0 < self.max_seconds < math.inf:
-            raise ConfigError(f"max_seconds is {self.max_seconds}; it must be a positive number")
+
+    @property
+    def num_iterations(self) -> int:
+        """Progress is counted in steps."""
+        return self.steps
+
+    @property
+    def steps_per_iteration(self) -> int:
+        return 1
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for ``config.json``."""
-        return asdict(self) | {"settings": dict(self.settings)}
+        return {f.name: getattr(self, f.name) for f in fields(self)} | {"settings": dict(self.settings)}
 
     def make_envs(self) -> MakeEnvs:
         """A factory of environments of this problem, for training and for the peer's own evaluations."""
-        return partial(make_batch, self.problem, horizon=self.horizon, reference_point=self.reference_point)
+        return partial(
+            make_batch,
+            self.problem,
+            horizon=self.horizon,
+            reference_point=self.reference_point,
+            protocol=self.protocol,
+        )

@@ -37,7 +37,7 @@ def costs_picture(run: RunData) -> Picture:
     figure = new_figure(8.4, 2.6)
     axes = figure.subplots()
     steps = {
-        "training": float(run.summary["training_steps"]),
+        "training": float(run.summary["training_steps"] + run.summary.get("pretraining_steps", 0)),
         "evaluating": float(run.summary.get("evaluation_steps", 0)),
     }
     seconds = spent_seconds(run)

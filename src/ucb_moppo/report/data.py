@@ -63,8 +63,8 @@ class Result:
 
     @property
     def steps(self) -> NDArray:
-        """[S] training steps at every evaluation."""
-        return self.series("training_steps")
+        """[S] steps of training, and of pre-training where a method has one, at every evaluation."""
+        return self.series("training_steps") + np.nan_to_num(self.series("pretraining_steps"))
 
     @property
     def all_steps(self) -> NDArray:
@@ -91,8 +91,8 @@ class RunData(Result):
     """The newest evaluation of all K·P (policy, weight) pairs."""
     on_front: NDArray
     """[K·P] which of those are on the front."""
-    history: NDArray
-    """[S, K·P, m] returns at every evaluation, in the order of ``evaluated``."""
+    history: list[Front]
+    """All pairs of every evaluation; another method may keep more policies at one than at the one before."""
 
     @property
     def num_policies(self) -> int:
@@ -109,7 +109,7 @@ def load_data(path: str | Path) -> RunData:
     summary = _check_summary(run)
     evaluated, on_front = read_front(run)
     _check_whole(run, evaluated, int(summary["policies"]))
-    metrics, history = read_metrics(run), read_history(run, evaluated)
+    metrics, history = read_metrics(run), read_history(run, evaluated.returns.shape[1])
     # A run that goes on may have been read between two stages: what both files have is whole.
     length = min(len(metrics), len(history))
     if not length:
@@ -230,17 +230,22 @@ def read_metrics(run: Run) -> list[dict[str, Any]]:
     return lines
 
 
-def read_history(run: Run, evaluated: Front) -> NDArray:
-    """Returns [S, K·P, m] of every whole evaluation in ``evaluations.csv``."""
+def read_history(run: Run, num_objectives: int) -> list[Front]:
+    """Every evaluation in ``evaluations.csv``, in order."""
     rows = run.evaluations()
-    size, num_objectives = evaluated.returns.shape
-    whole = len(rows) // size * size
-    returns = front_from_rows(rows[:whole]).returns if whole else np.empty((0, num_objectives))
-    if returns.shape[1] != num_objectives:
+    if not rows:
+        return []
+    everything = front_from_rows(rows)
+    if everything.returns.shape[1] != num_objectives:
         raise RunFormatError(
-            f"{run.path / EVALUATIONS} has {returns.shape[1]} objectives and front.csv {num_objectives}"
+            f"{run.path / EVALUATIONS} has {everything.returns.shape[1]} objectives and front.csv {num_objectives}"
         )
-    return returns.reshape(-1, size, num_objectives)
+    try:
+        stages = np.array([int(row["stage"]) for row in rows])
+    except (KeyError, ValueError) as fault:
+        raise RunFormatError(f"{run.path / EVALUATIONS} has a row without its stage: {fault!r}") from fault
+    cuts = np.flatnonzero(np.diff(stages)) + 1
+    return [Front(*parts) for parts in zip(*(np.split(column, cuts) for column in everything), strict=True)]
 
 
 @dataclass(frozen=True)

@@ -179,25 +179,25 @@ def spread(length: int, count: int) -> NDArray:
 
 def growth_limits(run: RunData) -> NDArray:
     """[2, m] around all fronts and most of what they dominate: a runaway start does not stretch them."""
-    values = run.history.reshape(-1, run.history.shape[-1])
+    values = np.concatenate([one.returns for one in run.history])
     values = values[np.isfinite(values).all(1)]
-    fronts = np.concatenate([returns[nondominated(returns)] for returns in run.history])
+    fronts = np.concatenate([one.returns[nondominated(one.returns)] for one in run.history])
     low, high = np.minimum(np.percentile(values, 1, axis=0), fronts.min(0)), values.max(0)
     margin = np.where(high > low, 0.06 * (high - low), 1.0)
     return np.stack([low - margin, high + margin])
 
 
 def _draw_stage(axes: Axes, run: RunData, index: int, limits: NDArray) -> None:
-    returns = run.history[index]
+    _, weights, returns = run.history[index]
     front = nondominated(returns)
     axes.set_title(f"stage {run.stages[index]}, {run.steps[index]:,.0f} steps")
     if len(run.objectives) > 3:
-        largest = run.evaluated.weights[front].argmax(axis=1)
+        largest = weights[front].argmax(axis=1)
         colours = [PALETTE[j % len(PALETTE)] for j in largest]
         parallel_coordinates(axes, returns[front], run.objectives, colours, limits)
         axes.set_xticks(range(len(run.objectives)), [str(j + 1) for j in range(len(run.objectives))])
         return
-    colour = returns[:, 2] if len(run.objectives) == 3 else run.evaluated.weights[:, 0]
+    colour = returns[:, 2] if len(run.objectives) == 3 else weights[:, 0]
     scale = limits[:, 2] if len(run.objectives) == 3 else (0, 1)
     axes.scatter(returns[~front, 0], returns[~front, 1], s=8, color=DOMINATED, linewidths=0)
     x, y = returns[front, 0], returns[front, 1]

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ucb_moppo.report.data import INDICATORS, Group, Result, RunData, Section
 from ucb_moppo.report.paper import PROTOCOLS, published, published_class_a
@@ -43,6 +44,14 @@ class Table:
 # --- what the tables say -----------------------------------------------------------------------------------
 
 
+STEPS = {
+    "training_steps": "training steps",
+    "pretraining_steps": "pre-training steps",
+    "evaluation_steps": "evaluation steps",
+    "peer_evaluation_steps": "of which the method's own",
+}
+
+
 def summary_table(run: RunData) -> Table:
     """One run: what it found and what it cost."""
     found = run.summary
@@ -50,14 +59,13 @@ def summary_table(run: RunData) -> Table:
         ("problem", run.problem),
         ("method", run.method),
         ("seed", str(run.seed)),
-        ("state", "finished" if found.get("finished") else "still training, or stopped early"),
+        ("state", describe_state(found)),
         ("objectives", ", ".join(run.objectives)),
         ("reference point", ", ".join(f"{x:g}" for x in run.reference_point)),
         *((label, number(found[name])) for name, label in INDICATORS.items()),
         ("policies kept", str(found.get("policies", NONE))),
         ("parameters kept", number(found.get("parameters"), digits=0)),
-        ("training steps", number(found["training_steps"], digits=0)),
-        ("evaluation steps", number(found.get("evaluation_steps"), digits=0)),
+        *((label, number(found[name], digits=0)) for name, label in STEPS.items() if name in found),
     ]
     bare = {label: found[name] for name, label in INDICATORS.items()}
     bare |= {f"{name} kept": found.get(name) for name in ("policies", "parameters")}
@@ -65,6 +73,13 @@ def summary_table(run: RunData) -> Table:
     plain = tuple((label, bare.get(label, cell)) for label, cell in rows)
     title = f"What {run.name} found"
     return Table(f"summary-{run.name}", title, ("", "value"), tuple(rows), plain=(("name", "value"), plain))
+
+
+def describe_state(summary: Mapping[str, Any]) -> str:
+    """Whether a run has come to its end."""
+    if summary.get("stopped"):
+        return f"ended early by {summary['stopped']}"
+    return "finished" if summary.get("finished") else "still training, or stopped early"
 
 
 def front_table(run: RunData) -> Table:

@@ -59,7 +59,7 @@ def make_layers(
     on = data.on_front
     layers: list[Layer] = [
         _layer("dominated", data, ~on, {"size": 4, "color": DOMINATED}),
-        _layer("front", data, on, {"size": 8, "color": _colours(data, on)}),
+        _layer("front", data, on, {"size": 8, "color": _colours(data.evaluated.weights[on])}),
     ]
     if other is not None:
         theirs, best = other
@@ -78,8 +78,7 @@ def make_layers(
     return layers
 
 
-def _colours(data: RunData, rows: NDArray) -> Any:
-    weights = data.evaluated.weights[rows]
+def _colours(weights: NDArray) -> Any:
     if weights.shape[1] > 3:
         return FRONT
     return [f"rgb({r},{g},{b})" for r, g, b in (255 * weight_colours(weights)).round().astype(int)]
@@ -208,17 +207,16 @@ def _line_colour(layer: Layer) -> str:
 
 def history_figure(data: RunData, index: int) -> go.Figure:
     """How the front stood after one evaluation, over its newest; for the eye, in the first two objectives."""
-    returns = data.history[index]
+    policy, weights, returns = data.history[index]
     front = nondominated(returns)
     if len(data.objectives) > 3:
-        layers = [
+        layers: list[Layer] = [
             {"name": "newest front", "points": data.front, "text": None, "marker": {"color": DOMINATED}},
             {"name": "then", "points": returns[front], "text": None, "marker": {"color": FRONT}},
         ]
         return parallel_figure(data.objectives, layers, front_limits(data, None))
-    weights = data.evaluated
-    text = [_describe(k, w) for k, w in zip(weights.policy, weights.weights, strict=True)]
-    then = {"size": 8, "color": _colours(data, front)}
+    text = [_describe(k, w) for k, w in zip(policy, weights, strict=True)]
+    then = {"size": 8, "color": _colours(weights[front])}
     layers = [
         {
             "name": "newest front",
@@ -238,7 +236,7 @@ def history_figure(data: RunData, index: int) -> go.Figure:
 
 def history_limits(data: RunData) -> NDArray:
     """[2, m] around the fronts of all evaluations, so that the axes stay while the stage changes."""
-    points = np.concatenate([returns[nondominated(returns)] for returns in data.history])
+    points = np.concatenate([one.returns[nondominated(one.returns)] for one in data.history])
     low, high = points.min(0), points.max(0)
     margin = np.where(high > low, 0.06 * (high - low), 1.0)
     return np.stack([low - margin, high + margin])

@@ -11,7 +11,7 @@ from dash.development.base_component import Component
 from numpy.typing import NDArray
 
 from ucb_moppo.report.data import RunData
-from ucb_moppo.report.tables import number
+from ucb_moppo.report.tables import describe_state, number
 from ucb_moppo.viewer.choice import Choice, Neighbour
 from ucb_moppo.viewer.jobs import Progress
 from ucb_moppo.viewer.sources import MAIN, Snapshot
@@ -163,7 +163,8 @@ def history_card(data: RunData) -> Component:
 
 def status_text(data: RunData, other: RunData | None) -> str:
     found = data.summary
-    state = "finished" if found.get("finished") else "not finished; this page follows it"
+    ended = found.get("finished") or found.get("stopped")
+    state = describe_state(found) if ended else "not finished; this page follows it"
     compared = f" · compared with {other.name}" if other else ""
     return (
         f"run {data.name} · method {data.method} · seed {data.seed} · {found['training_steps']:,} training steps, "

@@ -1,0 +1,224 @@
+"""One writer for all peers: what it evaluates, counts, writes and refuses, with a stub that needs no extra."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ucb_moppo
+from peers.stub_peer import NETWORK, StubPeer
+from tiny_runs import train_tiny
+from ucb_moppo import cli
+from ucb_moppo.errors import ConfigError, Interrupted
+from ucb_moppo.peers import PEERS, Entry, make_settings
+from ucb_moppo.reevaluation import evaluate_run
+from ucb_moppo.report.data import load_data
+from ucb_moppo.run import Run
+
+
+@pytest.fixture(autouse=True)
+def stub(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PEERS, "stub", Entry("peers.stub_peer:StubPeer", "peers.stub_peer:published"))
+    monkeypatch.setattr(StubPeer, "shown", None)
+    monkeypatch.setattr(StubPeer, "after_steps", staticmethod(lambda counts: None))
+
+
+def train_stub(path: Path, **settings: Any) -> Run:
+    settings = {"horizon": 4, "steps": 100, "evaluations": 2} | settings
+    return ucb_moppo.train("Swimmer-v2", method="stub", out=path, quiet=True, **settings)
+
+
+def test_evaluations_are_evenly_spaced_and_the_budget_is_exact(tmp_path: Path) -> None:
+    """Three evaluations over 100 steps in batches of 10: at 0, at the first 10 from 33 and 67 on, and at 100."""
+    run = train_stub(tmp_path / "run", evaluations=3)
+    assert [line["training_steps"] for line in run.metrics()] == [0, 40, 70, 100]
+    assert run.summary["training_steps"] == 100
+    assert run.summary["finished"] is True
+    assert "stopped" not in run.summary
+
+
+def test_all_steps_are_counted_by_what_they_were_for(tmp_path: Path) -> None:
+    """30 of pre-training, 70 of training; 10 calls with one step of its own evaluation each; and ours: 2, 3 and 4
+    policies, each on one weight for 4 steps of a Swimmer, who never falls."""
+    summary = train_stub(tmp_path / "run", pretraining=30).summary
+    assert (summary["training_steps"], summary["pretraining_steps"]) == (70, 30)
+    assert summary["peer_evaluation_steps"] == 10
+    assert summary["evaluation_steps"] == 10 + 4 * (2 + 3 + 4)
+    assert load_data(tmp_path / "run").steps.tolist() == [0, 50, 100]
+
+
+def test_a_growing_set_of_policies_is_kept_and_read(tmp_path: Path) -> None:
+    run = train_stub(tmp_path / "run")
+    assert run.summary["policies"] == 4
+    assert run.summary["parameters"] == 28
+    assert [len(one.policy) for one in load_data(run.path).history] == [2, 3, 4]
+    assert run.network == NETWORK
+    policy = run.policy([0.6, 0.4])
+    action = policy(np.linspace(-1, 1, 8))
+    # By hand: one relu layer, tanh, and the range of a Swimmer's torques is ±1.
+    tensors = {name.removeprefix("actor."): a.astype(float) for name, a in policy.tensors.items()}
+    hidden = np.maximum(0, np.linspace(-1, 1, 8) @ tensors["hidden1.kernel"] + tensors["hidden1.bias"])
+    np.testing.assert_allclose(action, np.tanh(hidden @ tensors["head.kernel"] + tensors["head.bias"]), rtol=1e-5)
+    saved = ucb_moppo.load(policy.save(tmp_path / "one.safetensors"))
+    np.testing.assert_array_equal(saved(np.linspace(-1, 1, 8)), action)
+
+
+def test_our_own_policies_get_the_same_bits_through_the_peers_path(tmp_path: Path, monkeypatch: Any) -> None:
+    """A tiny run of ours has 2 policies with 2 probes; shown by a peer, as many returns come out, bit for bit."""
+    ours = train_tiny(tmp_path / "ours", steps=160)
+    everything = ours.evaluated()
+    weights = everything.weights.reshape(2, 2, 2)
+    monkeypatch.setattr(StubPeer, "shown", (ours.tensors(), weights))
+    monkeypatch.setattr("ucb_moppo.peers.train.our_probes", lambda config, spec: weights)
+    peer = train_stub(tmp_path / "peer", horizon=20)
+    np.testing.assert_array_equal(peer.evaluated().returns, everything.returns)
+
+
+def test_the_weights_and_the_number_of_evaluations_are_those_of_our_default_run(tmp_path: Path) -> None:
+    from ucb_moppo.config import default_config, override, resolve
+    from ucb_moppo.envs import make_spec
+    from ucb_moppo.peers.base import PeerConfig
+    from ucb_moppo.peers.weights import our_num_stages, our_probes, positions_of
+    from ucb_moppo.trainer import make_run_decomposition, make_schedule
+
+    spec = make_spec("HalfCheetah-v2")
+    config = PeerConfig("HalfCheetah-v2", "stub", steps=2_500_000)
+    ours = resolve(override(default_config("HalfCheetah-v2"), steps=2_500_000), spec)
+    probes = our_probes(config, spec)
+    np.testing.assert_array_equal(probes, make_run_decomposition(ours, spec).probes)
+    assert probes.shape == (10, 10, 2)
+    stages = make_schedule(ours.num_iterations, ours.search.warmup, ours.search.stage_iterations)
+    assert our_num_stages(config, spec) == len(stages)
+    # One conditioned policy on all hundred weights meets the initial states that our ten policies meet.
+    assert positions_of(probes.reshape(1, 100, 2), 10).tolist() == [[*range(10)] * 10]
+    assert positions_of(np.zeros((12, 1, 2)), 10).ravel().tolist() == [*range(10), 0, 1]
+
+
+def test_wall_time_ends_a_run_cleanly(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr("ucb_moppo.api.Deadline.passed", property(lambda self: StubPeer.looks[-1:] == [(50, 0, 5)]))
+    run = train_stub(tmp_path / "run", max_seconds=1000.0)
+    assert run.summary["stopped"] == "max_seconds"
+    assert run.summary["finished"] is False
+    # The evaluation at 50 steps, then the time is up at 60, and what there is then is evaluated too.
+    assert [line["training_steps"] for line in run.metrics()] == [0, 50, 60]
+
+
+def test_a_signal_ends_it_and_nothing_continues_it(tmp_path: Path, monkeypatch: Any) -> None:
+    def interrupt(counts: Any) -> None:
+        if counts.training == 60:
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(StubPeer, "after_steps", staticmethod(interrupt))
+    with pytest.raises(Interrupted, match="cannot be continued") as stopped:
+        train_stub(tmp_path / "run")
+    assert stopped.value.exit_code == 128 + signal.SIGTERM
+    assert Run(tmp_path / "run").summary["training_steps"] == 50
+    with pytest.raises(ConfigError, match=r"a run of stub, which cannot be continued: train it again"):
+        ucb_moppo.resume(tmp_path / "run", quiet=True)
+
+
+def test_settings_are_the_published_ones_under_those_given() -> None:
+    assert make_settings("stub", "Ant-v2", {})["rate"] == 0.5
+    assert make_settings("stub", "ucb_moppo/Swimmer-v2", {}) == {
+        "batch": 10,
+        "pretraining": 0,
+        "rate": 0.25,
+        "layers": (3,),
+    }
+    found = make_settings("stub", "Ant-v2", {"batch": 1e2, "rate": 1, "layers": [4, 5]})
+    assert (found["batch"], found["rate"], found["layers"]) == (100, 1.0, (4, 5))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"bath": 5}, r"unknown setting 'bath' of stub; did you mean batch"),
+        ({"batch": 2.5}, r"batch is 2.5; give a value like 10"),
+        ({"batch": float("inf")}, r"batch is inf"),
+        ({"batch": True}, r"batch is True"),
+        ({"layers": 4}, r"layers is 4; give a value like \(3,\)"),
+        ({"rate": "fast"}, r"rate is 'fast'"),
+    ],
+)
+def test_a_wrong_setting_is_named_with_the_remedy(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        train_stub(tmp_path / "run", **changes)
+    assert not (tmp_path / "run").exists()
+
+
+CANNOT_BE = [("steps", 0), ("horizon", 0), ("seed", -1), ("evaluations", 0), ("threads", -1)]
+
+
+@pytest.mark.parametrize(("name", "value"), CANNOT_BE)
+def test_a_run_that_cannot_be_is_refused(tmp_path: Path, name: str, value: int) -> None:
+    with pytest.raises(ConfigError, match=rf"{name} is {value}"):
+        train_stub(tmp_path / "run", **{name: value})
+
+
+def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setitem(PEERS, "stub", Entry("no_such_package.peer:make", "peers.stub_peer:published"))
+    with pytest.raises(ConfigError, match=r"needs no_such_package.*pip install 'ucb-moppo\[peers\]'"):
+        train_stub(tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_unknown_methods_are_refused_with_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"unknown method 'pgmorel'; did you mean pgmorl"):
+        ucb_moppo.train("Swimmer-v2", method="pgmorel")
+
+
+def test_evaluating_it_again_gives_the_same(tmp_path: Path) -> None:
+    run = train_stub(tmp_path / "run")
+    found = evaluate_run(run.path, None, 1, out=tmp_path / "front.csv")
+    assert found["hypervolume"] == run.summary["hypervolume"]
+    assert (tmp_path / "front.csv").read_bytes() == (run.path / "front.csv").read_bytes()
+    with pytest.raises(ConfigError, match="do not depend on a weight"):
+        evaluate_run(run.path, 5, 1)
+    with pytest.raises(ConfigError, match=r"\(stub\) come without a standard deviation.*--actions deterministic"):
+        evaluate_run(run.path, None, 1, sampled=True)
+
+
+def test_the_command_line(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    run = tmp_path / "run"
+    options = ["--horizon", "4", "--steps", "60", "--evaluations", "1", "--out", str(run), "--quiet", "--json"]
+    monkeypatch.setattr(cli, "PeerName", str)
+    monkeypatch.setitem(PEERS, "capql", PEERS["stub"])
+    cli.main(["train", "Swimmer-v2", "--method", "capql", "--set", "batch=20", "--set", "layers=[4,5]", *options])
+    assert json.loads(capsys.readouterr().out)["training_steps"] == 60
+    settings = Run(run).config["settings"]
+    assert (settings["batch"], settings["layers"]) == (20, [4, 5])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--set", "batch"], "--set 'batch' is not of the form NAME=VALUE"),
+        (["--set", "bach=3"], "did you mean batch"),
+        ([], "name a problem to train on"),
+    ],
+)
+def test_mistakes_on_the_command_line(options: list[str], message: str, monkeypatch: Any, capsys: Any) -> None:
+    monkeypatch.setitem(PEERS, "capql", PEERS["stub"])
+    problem = ["Swimmer-v2"] if options else []
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["train", *problem, "--method=capql", *options])
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_cell_of_a_sweep(tmp_path: Path) -> None:
+    """Its settings are decided and checked beforehand, those of the run and those of the method alike."""
+    from ucb_moppo.bench.spec import Cell, cell_config
+
+    config = cell_config(Cell("Swimmer-v2", "stub", 4, {"steps": 60, "horizon": 4, "batch": 20}))
+    assert (config.seed, config.steps, config.horizon) == (4, 60, 4)
+    assert config.settings == {"batch": 20, "pretraining": 0, "rate": 0.25, "layers": (3,)}
+    run = train_stub(tmp_path / "run", seed=4, steps=60, batch=20, evaluations=None)
+    assert run.config == json.loads(json.dumps(config.to_json()))
+    with pytest.raises(ConfigError, match=r"cell Swimmer-v2/stub-seed4: unknown setting 'bach' of stub"):
+        cell_config(Cell("Swimmer-v2", "stub", 4, {"bach": 20}))
