@@ -65,6 +65,7 @@ PACKAGES = (
     "gymnasium",
     "mo-gymnasium",
     "numpy",
+    "scikit-learn",
     "moocore",
 )
 

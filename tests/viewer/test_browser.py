@@ -88,6 +88,8 @@ def test_the_keyboard_moves_the_slider(page, swimmer):
         wait_for_choice(page, swimmer, [1.0, 0.0])
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.type") == "range"
+        ring = page.evaluate("(s => [s.outlineStyle, s.outlineWidth])(getComputedStyle(document.activeElement))")
+        assert ring == ["solid", "3px"]  # one can see where the keyboard is
 
 
 def test_video_is_rendered_shown_and_played(page, swimmer):

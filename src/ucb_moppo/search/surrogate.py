@@ -6,6 +6,7 @@ them (optimism, hypervolume, choice) is not known here.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -13,6 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import RBFInterpolator
 from scipy.spatial.distance import cdist
+from sklearn import config_context
+from sklearn.ensemble import BaggingRegressor
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import ElasticNet
 
 from ucb_moppo.errors import ConfigError
 
@@ -22,10 +27,7 @@ FloatArray = NDArray[np.float64]
 MIN_ROWS = 3
 # Spreads below this fraction of the largest magnitude are rounding, not information.
 ROUNDING = 1e-12
-# Coordinate descent ends when no coefficient of standardised data moves by more than this, or at the sweep limit:
-# along a direction that the data leave open it creeps, but predictions have long settled.
-TOLERANCE = 1e-6
-MAX_SWEEPS = 1000
+MAX_SWEEPS = 10_000
 
 
 class Prediction(NamedTuple):
@@ -114,64 +116,22 @@ class BaggedElasticNet:
         input_mean, input_scale = weights.mean(axis=0), _safe_scale(weights)
         target_mean, target_scale = changes.mean(), _safe_scale(changes)
         # A sub-space is only about 0.1 wide: without standardised weights the penalty would leave no slope.
-        slopes, intercepts = fit_elastic_nets(
-            (weights - input_mean) / input_scale,
-            (changes - target_mean) / target_scale,
-            draw_samples(len(changes), self.num_members, seed),
-            l1=self.alpha * self.l1_ratio,
-            l2=self.alpha * (1 - self.l1_ratio),
+        members = self._fit_members(
+            (weights - input_mean) / input_scale, (changes - target_mean) / target_scale, seed
         )
         # The scaling is undone where it was applied, so that the ensemble speaks raw units.
-        slopes = slopes * (target_scale / input_scale)
-        return LinearEnsemble(slopes, intercepts * target_scale + target_mean - slopes @ input_mean)
+        slopes = np.stack([member.coef_ for member in members]) * (target_scale / input_scale)
+        intercepts = np.array([member.intercept_ for member in members]) * target_scale + target_mean
+        return LinearEnsemble(slopes, intercepts - slopes @ input_mean)
 
-
-def draw_samples(num_rows: int, num_members: int, seed: int) -> FloatArray:
-    """Bootstrap samples [B, n]: how often each of n rows is in the sample of each member."""
-    rows = np.random.default_rng(seed).integers(num_rows, size=(num_members, num_rows))
-    counts = np.zeros((num_members, num_rows))
-    np.add.at(counts, (np.arange(num_members)[:, None], rows), 1.0)
-    return counts
-
-
-def fit_elastic_nets(
-    inputs: FloatArray, targets: FloatArray, counts: FloatArray, *, l1: float, l2: float
-) -> tuple[FloatArray, FloatArray]:
-    """B elastic nets at once: slopes [B, m] and intercepts [B] that minimise, each on its own sample,
-
-        mean over the sample of (y − slopes·x − intercept)² / 2 + l1·|slopes|₁ + l2·|slopes|₂² / 2.
-
-    ``inputs`` x [n, m] and ``targets`` y [n] are in member b's sample ``counts`` [B, n] times. All that the data
-    say is in the means and covariances of each sample, which are as small as m: coordinate descent on those, for
-    all members together, costs a fraction of a fit per member.
-    """
-    num_inputs = inputs.shape[1]
-    columns = np.column_stack([inputs, targets])
-    share = counts / counts.sum(axis=1, keepdims=True)
-    mean = share @ columns
-    centred = columns - mean[:, None]
-    covariance = np.einsum("bn,bni,bnj->bij", share, centred, centred, optimize=True)
-    gram, moment = covariance[:, :num_inputs, :num_inputs], covariance[:, :num_inputs, num_inputs]
-    slopes = descend(gram, moment, l1, l2)
-    return slopes, mean[:, num_inputs] - (slopes * mean[:, :num_inputs]).sum(axis=1)
-
-
-def descend(gram: FloatArray, moment: FloatArray, l1: float, l2: float) -> FloatArray:
-    """Coordinate descent: slopes [B, m] that minimise s·G·s / 2 − c·s + l1·|s|₁ + l2·|s|₂² / 2.
-
-    ``gram`` G [B, m, m], ``moment`` c [B, m]. A column that is constant in a sample has slope 0.
-    """
-    slopes = np.zeros_like(moment)
-    curvature = gram.diagonal(axis1=1, axis2=2)
-    scale = np.where(curvature > ROUNDING, curvature + l2, np.inf)
-    for _ in range(MAX_SWEEPS):
-        before = slopes.copy()
-        for j in range(slopes.shape[1]):
-            pull = moment[:, j] - (gram[:, j] * slopes).sum(axis=1) + curvature[:, j] * slopes[:, j]
-            slopes[:, j] = np.sign(pull) * np.maximum(np.abs(pull) - l1, 0.0) / scale[:, j]
-        if np.abs(slopes - before).max() <= TOLERANCE:
-            break
-    return slopes
+    def _fit_members(self, inputs: FloatArray, targets: FloatArray, seed: int) -> list[ElasticNet]:
+        """B elastic nets, each on a bootstrap sample of ``inputs`` [n, m] and ``targets`` [n]."""
+        member = ElasticNet(alpha=self.alpha, l1_ratio=self.l1_ratio, max_iter=MAX_SWEEPS)
+        bagging = BaggingRegressor(member, n_estimators=self.num_members, random_state=seed)
+        with warnings.catch_warnings(), config_context(assume_finite=True, skip_parameter_validation=True):
+            # A sample can repeat so few rows that the solver stops at its sweep limit; its last sweep is as good.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return bagging.fit(inputs, targets).estimators_
 
 
 def surrogate_data(probe_weights: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray]:

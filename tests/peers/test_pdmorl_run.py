@@ -1,0 +1,56 @@
+"""A run of PD-MORL is an ordinary run: it loads, counts its steps and deploys its policy."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import ucb_moppo
+from ucb_moppo.errors import ConfigError
+from ucb_moppo.peers.pdmorl.networks import ACTOR, apply_actor
+
+TINY = {"workers": 4, "cells": 16, "batch": 16, "key_batch": 16, "random_share": 0.1}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> ucb_moppo.Run:
+    out = tmp_path_factory.mktemp("pdmorl") / "run"
+    settings = {**TINY, "evaluations": 2}
+    return ucb_moppo.train("probe_envs:probe/Trade-v0", method="pdmorl", steps=299, out=out, quiet=True, **settings)
+
+
+def test_the_summary_counts_every_step(run):
+    summary = json.loads((run.path / "summary.json").read_text())
+    # As for 300 steps, less one: 37 rounds of 3 keys, 47 rounds of 4 workers.
+    assert (summary["training_steps"], summary["pretraining_steps"]) == (188, 111)
+    # Its own: 3 keys × 10 episodes, then 9 × 3 keys × 3; ours: before, in between and at the end, 100 weights.
+    assert summary["evaluation_steps"] == 3 * 10 * 5 + 9 * 3 * 3 * 5 + 3 * 100 * 5
+    assert summary["policies"] == 1
+    # Actor (1 + 2)·16+16 + 16·16+16 + 16+1, each critic (1 + 1 + 2)·16+16 + 16·16+16 + 16·2+2.
+    assert summary["parameters"] == 64 + 272 + 17 + 2 * (80 + 272 + 34)
+
+
+def test_the_one_policy_is_evaluated_on_every_weight(run):
+    with (run.path / "evaluations.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 3 * 100
+
+
+def test_a_loaded_policy_acts_in_numpy_as_the_jax_actor_does(run):
+    policy = ucb_moppo.load(run.path).policy([0.3, 0.7])
+    assert policy.network == ACTOR
+    observation = np.linspace(-0.5, 0.5, 5, dtype=np.float32)[:, None]
+    jnp = pytest.importorskip("jax.numpy")
+    actor = {name: jnp.asarray(array) for name, array in policy.actor.items()}
+    weight = jnp.broadcast_to(jnp.array([0.3, 0.7], jnp.float32), (5, 2))
+    assert_allclose(policy(observation), apply_actor(actor, jnp.asarray(observation), weight), rtol=1e-5, atol=1e-6)
+
+
+def test_what_it_cannot_train_is_found_before_anything_is_written(tmp_path):
+    with pytest.raises(ConfigError, match="needs Box actions"):
+        ucb_moppo.train("probe_envs:probe/Counter-v0", method="pdmorl", out=tmp_path / "run", quiet=True)
+    with pytest.raises(ConfigError, match=r"unknown setting 'worker'.*workers"):
+        ucb_moppo.train("probe_envs:probe/Trade-v0", method="pdmorl", out=tmp_path / "run", worker=3, quiet=True)
+    assert not (tmp_path / "run").exists()
