@@ -89,7 +89,7 @@ class TrainPeer:
     Its own settings are the published ones for the problem; --set changes one of them.
     """
 
-    problem: Annotated[tyro.conf.Positional[str], hint("")] = ""
+    problem: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PROBLEM", help_behavior_hint="")] = ""
     """One of the six problems, an MO-Gymnasium id, or package.module:env-id."""
     method: PeerName = "pgmorl"
     """pgmorl, capql, gpils (all three from the package morl-baselines) or pdmorl."""
