@@ -156,7 +156,7 @@ def test_command_line_refuses(case: str, nowhere: Path, capsys: pytest.CaptureFi
     [
         (["tran", "Hopper-v2"], ["unknown command 'tran'", "did you mean train?"]),
         (["train"], ["name a problem", "ucb-moppo train Hopper-v2", "ucb-moppo problems"]),
-        (["train", "Hopper-v2", "--method", "uct"], ["'uct'", "--method", "ucb", "mean", "random", "fixed"]),
+        (["train", "Hopper-v2", "--method", "uct"], ["unknown method 'uct'", "did you mean ucb?"]),
         (["train", "Hopper-v2", "--preset", "qick"], ["'qick'", "--preset", "tuned", "paper", "quick"]),
         (["train", "Hopper-v2", "--stepz", "5"], ["--stepz", "Perhaps you meant", "--steps"]),
         (["train", "Hopper-v2", "--steps", "many"], ["many", "--steps"]),

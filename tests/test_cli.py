@@ -262,6 +262,13 @@ def test_evaluate_reproduces_the_front_to_the_bit(run: Run, tmp_path: Path, caps
     assert found["evaluation_steps"] == 2 * 3 * 5
 
 
+def test_evaluate_takes_as_many_episodes_as_the_run_did(tmp_path: Path, capsys: Capture) -> None:
+    run = train_trade(tmp_path / "run", episodes=2)
+    cli.main(["evaluate", str(run.path), "--out", str(tmp_path / "front.csv"), "--json"])
+    assert json.loads(capsys.readouterr().out)["episodes"] == 2
+    assert (tmp_path / "front.csv").read_bytes() == (run.path / "front.csv").read_bytes()
+
+
 def test_evaluate_takes_more_weights_and_episodes(run: Run, tmp_path: Path, capsys: Capture) -> None:
     table = tmp_path / "front.csv"
     options = ["--weights-per-policy", "7", "--episodes", "2", "--out", str(table)]

@@ -125,9 +125,9 @@ def test_search_goes_on_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_returns_that_are_not_finite_count_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     evaluations = 0
 
-    def poisoned_evaluate(*arguments: Any) -> Evaluation:
+    def poisoned_evaluate(*arguments: Any, **named: Any) -> Evaluation:
         nonlocal evaluations
-        result = evaluate(*arguments)
+        result = evaluate(*arguments, **named)
         evaluations += 1
         if evaluations == 3:
             result.returns[1, 0, 0] = np.inf

@@ -157,7 +157,7 @@ class Evaluate:
     """Directory of the run."""
     weights_per_policy: Annotated[int | None, hint("the run's probes")] = None
     """Evenly spaced weights of its sub-space that each policy is evaluated on."""
-    episodes: int = 1
+    episodes: Annotated[int | None, hint("as many as in the run")] = None
     """Episodes per weight; their returns are averaged."""
     actions: Literal["deterministic", "sampled"] = "deterministic"
     """The mean or likeliest action, or one drawn from the policy, as in training; the same draws every time."""

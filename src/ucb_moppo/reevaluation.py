@@ -69,17 +69,21 @@ def check_can_sample(run: Run) -> None:
 def evaluate_run(
     path: Path,
     weights_per_policy: int | None,
-    episodes: int,
+    episodes: int | None = None,
     *,
     out: Path | None = None,
     threads: int = 0,
     sampled: bool = False,
 ) -> dict[str, Any]:
-    """Indicators of a run's policies on ``weights_per_policy`` weights each; the front goes to ``out``."""
+    """Indicators of a run's policies on ``weights_per_policy`` weights each; the front goes to ``out``.
+
+    What is None is as in the run, so that without changes its own front comes out.
+    """
     for name, value in (("weights-per-policy", weights_per_policy), ("episodes", episodes)):
         if value is not None and value < 1:
             raise ConfigError(f"--{name} is {value}; it must be at least 1")
     run = load_run(path)
+    episodes = episodes or int(run.config.get("episodes", 1))
     if sampled:
         check_can_sample(run)
     weights, spec = subspace_weights(run, weights_per_policy), run.spec
