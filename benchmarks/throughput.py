@@ -1,13 +1,15 @@
 """Training throughput against raw physics, in one run, for each of the six problems.
 
-    python benchmarks/throughput.py [--problems Hopper-v2 ...] [--iterations 6]
+    python benchmarks/throughput.py [--problems Hopper-v2 ...] [--rounds 4]
 
-Raw physics is the bare ``mujoco.batch.Batch`` with the same model, batch size and threads, stepped from the
-states that training visits, on all cores. Training runs in one process with all cores and with a shard per core.
-The three are measured in turns, and medians are compared, so that a noisy moment meets all of them. The ratio of
-CPU time (of the busiest core) says about what it would be if nothing else ran. `train` chooses one of the two
-layouts by itself, which the last column names, with the ratio to hold against the aim. Shares are of the time of a
-whole training iteration in one process (rollout and update, compiled).
+Raw physics is the bare ``mujoco.batch.Batch`` on all cores: it takes the very steps that training has just taken,
+from the same states under the same controls, because what a step costs depends on what touches what. Training
+runs in one process with all cores and with a shard per core. Shards train a part at a time, that is some five
+seconds, before they wait for each other, as they do in `train`. The three are measured in turns, and medians are
+compared, so that a noisy moment meets all of them. The ratio of CPU time (of the busiest core) says about what it
+would be if nothing else ran. `train` chooses one of the two layouts by itself, which the last column names, with
+the ratio to hold against the aim. Shares are of the time of a whole training iteration in one process (rollout
+and update, compiled).
 """
 
 from __future__ import annotations
@@ -56,10 +58,15 @@ class Stopwatch:
 
 
 class TimedBatch:
-    """A Batch whose steps are timed."""
+    """A Batch whose steps are timed, and the states they start from remembered, controls and all."""
 
     def __init__(self, batch: Any) -> None:
-        self.batch, self.step = batch, Stopwatch(batch.step)
+        self.batch, self.stopwatch = batch, Stopwatch(batch.step)
+        self.states: list[np.ndarray] = []
+
+    def step(self, **arguments: Any) -> None:
+        self.states.append(self.batch.state.copy())
+        self.stopwatch(**arguments)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.batch, name)
@@ -67,7 +74,7 @@ class TimedBatch:
 
 @dataclass
 class Measurement:
-    """Seconds per iteration of each part, one entry per iteration."""
+    """Seconds per iteration of each part, one entry per round."""
 
     raw: list[float] = field(default_factory=list)
     total: list[float] = field(default_factory=list)
@@ -79,46 +86,49 @@ class Measurement:
     updating: list[float] = field(default_factory=list)
 
 
-def raw_physics(env: Any, steps: int) -> float:
-    """Seconds for ``steps`` steps of the bare batch under random actions, from where training stands."""
-    batch = env._batch.batch
-    actions = np.random.default_rng(0).uniform(-1, 1, (steps, env.num_envs, env.spec.action.size))
-    state = batch.state.copy()
+def raw_physics(physics: TimedBatch, frame_skip: int) -> float:
+    """Seconds in which the bare batch takes the steps of the last training again."""
+    states, physics.states = physics.states, []
+    batch = physics.batch
+    now = batch.state.copy()
     start = perf_counter()
-    for action in actions:
-        batch.ctrl[:] = action
-        batch.step(nstep=env.problem.frame_skip)
+    for state in states:
+        batch.state[:] = state
+        batch.step(nstep=frame_skip)
     seconds = perf_counter() - start
-    batch.state[:] = state
+    batch.state[:] = now
     return seconds
 
 
-def measure(config: Config, iterations: int) -> Measurement:
-    """Raw physics, training in one process and with a shard per core, in turns; the first iterations compile."""
+def measure(config: Config, rounds: int) -> Measurement:
+    """Training in one process and with a shard per core, and raw physics, in turns."""
     shards = ProcessExecutor(override(config, shards=min(len(available_cores()), config.num_policies)))
     shard = Shard(config, range(config.num_policies))
     env: Any = shard._collector.env
     env._batch = physics = TimedBatch(env._batch)
     weights, found = shard._uniform_weights(), Measurement()
-    shard.train(weights, 1)
-    shards.train(weights, 1)
-    acting = rollout_module.apply_actors = Stopwatch(rollout_module.apply_actors)  # type: ignore[assignment]
-    for _ in range(iterations):
-        cpu = process_time()
-        found.raw.append(raw_physics(env, config.rollout_steps))
-        found.raw_cpu.append((process_time() - cpu) / len(shards.seats))
-        before = physics.step.seconds, acting.seconds, shard.clock["updating"]
-        start = perf_counter()
+    for _ in range(2):  # the first compiles, the second tells the shards how many iterations make a part
         shard.train(weights, 1)
-        found.total.append(perf_counter() - start)
-        found.physics.append(physics.step.seconds - before[0])
-        found.acting.append(acting.seconds - before[1])
-        found.updating.append(shard.clock["updating"] - before[2])
-        start, clocks = perf_counter(), shards.clocks()
         shards.train(weights, 1)
-        found.sharded.append(perf_counter() - start)
+    acting = rollout_module.apply_actors = Stopwatch(rollout_module.apply_actors)  # type: ignore[assignment]
+    part = shards.part_iterations
+    for _ in range(rounds):
+        physics.states.clear()
+        before = physics.stopwatch.seconds, acting.seconds, shard.clock["updating"]
+        start = perf_counter()
+        shard.train(weights, part)
+        found.total.append((perf_counter() - start) / part)
+        found.physics.append((physics.stopwatch.seconds - before[0]) / part)
+        found.acting.append((acting.seconds - before[1]) / part)
+        found.updating.append((shard.clock["updating"] - before[2]) / part)
+        cpu = process_time()
+        found.raw.append(raw_physics(physics, env.problem.frame_skip) / part)
+        found.raw_cpu.append((process_time() - cpu) / len(shards.seats) / part)
+        start, clocks = perf_counter(), shards.clocks()
+        shards.train(weights, part)
+        found.sharded.append((perf_counter() - start) / part)
         spent = [now["cpu"] - then["cpu"] for now, then in zip(shards.clocks(), clocks, strict=True)]
-        found.sharded_cpu.append(max(spent))
+        found.sharded_cpu.append(max(spent) / part)
     shards.close()
     rollout_module.apply_actors = acting.function
     return found
@@ -130,8 +140,8 @@ class Options:
 
     problems: tuple[str, ...] = tuple(PROBLEMS)
     """Which problems."""
-    iterations: int = 6
-    """Iterations measured for each."""
+    rounds: int = 4
+    """Rounds measured for each, of some five seconds of training."""
 
 
 def main() -> None:
@@ -141,7 +151,7 @@ def main() -> None:
     table = Table("problem", *rates, "physics", "acting", "updating", "rest", "by default (aim)", title=title)
     for problem in options.problems:
         config = resolve(default_config(problem), make_spec(problem))
-        found, steps = measure(config, options.iterations), config.steps_per_iteration
+        found, steps = measure(config, options.rounds), config.steps_per_iteration
         names = ("raw", "total", "sharded", "physics", "acting", "updating")
         raw, total, sharded, physics, acting, updating = (statistics.median(getattr(found, n)) for n in names)
         parts = (physics, acting, updating, total - physics - acting - updating)
@@ -153,7 +163,7 @@ def main() -> None:
         default = f"{layout} {raw / seconds:.2f} ({AIMS[problem]})"
         table.add_row(problem, *row, *(f"{part / total:.0%}" for part in parts), default)
         print(problem, *row, flush=True)
-    Console().print(table)
+    Console(width=150).print(table)
     for who, name in ((resource.RUSAGE_SELF, "one process"), (resource.RUSAGE_CHILDREN, "the largest shard")):
         print(f"peak memory of {name} {resource.getrusage(who).ru_maxrss / 2**20:.2f} GiB")
 

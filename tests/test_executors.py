@@ -119,13 +119,13 @@ def test_a_short_run_stays_in_one_process_and_a_long_one_uses_the_cores() -> Non
     [
         (10, 1, 1),
         (10, 2, 2),
-        (11, 2, 2),  # 6 and 5: 11/12 of two cores, more than 0.9
-        (5, 2, 1),  # 3 and 2: 5/6, less than 0.9
+        (5, 2, 2),  # 3 and 2: 5/6 of two cores, more than 0.8
+        (3, 2, 1),  # 2 and 1: 3/4, less than 0.8
         (1, 4, 1),
         (36, 4, 4),
         (108, 64, 64),
-        # A core each for 8 shards: 10/16. Two cores each for 4: 10/12 · 0.9. Four each for 2: 0.9² = 0.81.
-        (10, 8, 2),
+        # A core each for 8 shards: 10/16. Two cores each for 4: 10/12 · 0.8 = 0.67. Four each for 2: 0.8² = 0.64.
+        (10, 8, 4),
     ],
 )
 def test_shards_suit_the_policies_and_the_cores(policies: int, cores: int, shards: int) -> None:

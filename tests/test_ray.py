@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -17,6 +18,8 @@ import pytest
 from pool_work import describe, die_once, fail_or_die
 from test_executors import LAYOUT, WEIGHTS, assert_equal, config, during_the_next_call, rehearse
 from tiny_runs import tiny_options, train_tiny
+from trade_runs import PROBLEM, SETTINGS
+from ucb_moppo import cli
 from ucb_moppo.errors import EnvironmentFault, UcbMoppoWarning, WorkerLostError
 from ucb_moppo.executor import LocalExecutor
 from ucb_moppo.pool import run_cells
@@ -126,6 +129,31 @@ def test_cells_are_tasks_that_fail_alone_and_have_a_share_of_the_cpus(cluster: A
     [(_, outcome)] = run_cells([0], describe, **where)
     value = outcome.result()
     assert (len(value["cores"]), value["NPROC"]) == (1, "1")
+
+
+def test_a_sweep_on_the_cluster_leaves_what_one_right_here_leaves(
+    cluster: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two cells that end and one that fails, by the command line; the same bytes from both executors."""
+    sweep = {"name": "sweep", "problems": [PROBLEM], "methods": ["fixed"], "seeds": [0, 1], "settings": SETTINGS}
+    failing = {"problems": ["probe_envs:probe/Raising-v0", PROBLEM], "settings": SETTINGS | {"horizon": 5}}
+    spec = tmp_path / "sweep.json"
+    for place, options in (("here", ["--executor", "local"]), ("there", ["--executor", "ray"])):
+        spec.write_text(json.dumps(sweep | failing))
+        address = ["--ray-address", cluster.address] if place == "there" else []
+        places = ["--runs", str(tmp_path / place / "runs"), "--out", str(tmp_path / place / "results")]
+        with pytest.raises(SystemExit) as end:
+            cli.main(["bench", str(spec), *places, *options, *address])
+        assert end.value.code == 1
+        shown = capsys.readouterr().out
+        assert "4 cells: 2 finished, 2 failed" in shown
+        assert shown.count("the motor burnt out") == 2
+    files = [path.relative_to(tmp_path / "here") for path in tmp_path.glob("here/**/*.safetensors")]
+    files += [path.relative_to(tmp_path / "here") for path in tmp_path.glob("here/**/front.csv")]
+    assert len({path for path in files if path.name == "front.csv"}) == 2
+    for path in files:
+        assert (tmp_path / "here" / path).read_bytes() == (tmp_path / "there" / path).read_bytes(), path
+    assert len(list(tmp_path.glob("there/results/*/*.json"))) == 2
 
 
 def test_errors_of_an_actor_are_those_of_the_shard() -> None:

@@ -3,32 +3,34 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import tyro
 from rich.console import Console
 from rich.table import Column, Table
 
-from ucb_moppo.config import (
-    Config,
-    ExecutorName,
-    PPOConfig,
-    ProtocolName,
-    SearchConfig,
-    default_config,
-    from_json,
-    hint,
+from ucb_moppo.config import Config, PPOConfig, SearchConfig, default_config, from_json
+from ucb_moppo.errors import ConfigError, UcbMoppoError, UcbMoppoWarning, nearest_names
+from ucb_moppo.options import (
+    Bench,
+    Evaluate,
+    Interpolate,
+    Problems,
+    Report,
+    Resume,
+    Session,
+    Show,
+    Train,
+    TrainPeer,
+    View,
 )
-from ucb_moppo.errors import ConfigError, UcbMoppoError, UcbMoppoWarning
-
-PAPER_COUNTS = (10, 20, 30, 40, 50, 100, 150, 200, 250, 300, 350, 400, 450, 500)
-"""Weights per policy in the paper's interpolation study."""
 
 USAGE = """ucb-moppo: find a Pareto set of policies for problems with several objectives
 
@@ -46,230 +48,13 @@ Each command explains its options with --help; `ucb-moppo train PROBLEM --help` 
 """
 
 NO_PROBLEM = "name a problem to train on, e.g. `ucb-moppo train Hopper-v2`; `ucb-moppo problems` lists them"
-PeerName = Literal["pgmorl", "capql", "gpils", "pdmorl"]
 
 if TYPE_CHECKING:
+    from ucb_moppo.progress import Reporter
     from ucb_moppo.run import Run
 
 Command = TypeVar("Command")
 HELP = ("-h", "--help")
-
-
-@dataclass(frozen=True)
-class Train:
-    """Train a Pareto set of policies for a problem with several objectives.
-
-    PROBLEM is one of the six built-in problems (see `ucb-moppo problems`), any MO-Gymnasium id such as
-    mo-hopper-v5, or package.module:env-id for an environment of your own. Defaults are those of the preset.
-
-    Other methods to compare with: --method pgmorl, capql, gpils or pdmorl; beside one, --help shows its options.
-    """
-
-    settings: Annotated[Config, tyro.conf.arg(name="")]
-    out: Annotated[Path | None, hint("a new one under runs/")] = None
-    """Directory of the run."""
-    config: Annotated[Path | None, hint("none")] = None
-    """JSON file with settings, e.g. the config.json of another run; options given here stand above it."""
-    max_seconds: Annotated[float | None, hint("no limit")] = None
-    """End the run cleanly after this wall time, with what was found until then."""
-    quiet: bool = False
-    """Print nothing while training."""
-    json: bool = False
-    """Print the summary as JSON at the end."""
-    tensorboard: bool = False
-    """Write TensorBoard event files into the run's directory as well (pip install 'ucb-moppo[tensorboard]')."""
-    wandb: bool = False
-    """Log to Weights & Biases too, offline unless WANDB_MODE says otherwise (pip install 'ucb-moppo[wandb]')."""
-
-
-@dataclass(frozen=True)
-class TrainPeer:
-    """Train with another method, on the same problems, evaluated and counted in the same way.
-
-    Its own settings are the published ones for the problem; --set changes one of them.
-    """
-
-    problem: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PROBLEM", help_behavior_hint="")] = ""
-    """One of the six problems, an MO-Gymnasium id, or package.module:env-id."""
-    method: PeerName = "pgmorl"
-    """pgmorl, capql, gpils (all three from the package morl-baselines) or pdmorl."""
-    seed: int = 0
-    """Seed of everything random."""
-    steps: Annotated[int | None, hint("as for our methods")] = None
-    """Budget of training and pre-training together, in environment steps."""
-    protocol: ProtocolName = "gymnasium"
-    """How the six problems are set up: Gymnasium's models and 1,000 steps, or PGMORL's changes to them and 500."""
-    horizon: Annotated[int | None, hint("the problem's own")] = None
-    """Episode length in training and evaluation."""
-    reference_point: Annotated[tuple[float, ...] | None, hint("the problem's own")] = None
-    """Reference point of the hypervolume, a number per objective."""
-    episodes: int = 1
-    """Evaluation episodes per weight."""
-    evaluations: Annotated[int | None, hint("as many as a run of ours makes")] = None
-    """Evaluations after the first, evenly spaced over the steps."""
-    threads: int = 0
-    """Threads of simulation and of torch (0: one per core)."""
-    set: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="NAME=VALUE")] = ()
-    """One of the method's own settings, e.g. --set gamma=0.99; may be repeated."""
-    out: Annotated[Path | None, hint("a new one under runs/")] = None
-    """Directory of the run."""
-    max_seconds: Annotated[float | None, hint("no limit")] = None
-    """End the run cleanly after this wall time, with what was found until then."""
-    quiet: bool = False
-    """Print nothing while training."""
-    json: bool = False
-    """Print the summary as JSON at the end."""
-    tensorboard: bool = False
-    """Write TensorBoard event files into the run's directory as well (pip install 'ucb-moppo[tensorboard]')."""
-    wandb: bool = False
-    """Log to Weights & Biases too, offline unless WANDB_MODE says otherwise (pip install 'ucb-moppo[wandb]')."""
-
-
-@dataclass(frozen=True)
-class Resume:
-    """Continue a run from its newest good checkpoint; it ends as if it had never been interrupted."""
-
-    run: tyro.conf.Positional[Path]
-    """Directory of the run."""
-    force: bool = False
-    """Continue even if config, problem or library versions have changed since it was saved."""
-    max_seconds: Annotated[float | None, hint("no limit")] = None
-    """End the run cleanly after this wall time, counted from here on."""
-    executor: Annotated[ExecutorName | None, hint("the run's")] = None
-    """Where shards of policies run from now on; the result is the same."""
-    ray_address: Annotated[str | None, hint("the run's")] = None
-    """Address of a running Ray cluster, for --executor ray."""
-    quiet: bool = False
-    """Print nothing while training."""
-    json: bool = False
-    """Print the summary as JSON at the end."""
-    tensorboard: bool = False
-    """Write TensorBoard event files from here on."""
-    wandb: bool = False
-    """Log to Weights & Biases from here on."""
-
-
-@dataclass(frozen=True)
-class Evaluate:
-    """Evaluate the policies of a run: undiscounted returns from fixed initial states."""
-
-    run: tyro.conf.Positional[Path]
-    """Directory of the run."""
-    weights_per_policy: Annotated[int | None, hint("the run's probes")] = None
-    """Evenly spaced weights of its sub-space that each policy is evaluated on."""
-    episodes: Annotated[int | None, hint("as many as in the run")] = None
-    """Episodes per weight; their returns are averaged."""
-    actions: Literal["deterministic", "sampled"] = "deterministic"
-    """The mean or likeliest action, or one drawn from the policy, as in training; the same draws every time."""
-    out: Annotated[Path | None, hint("nowhere")] = None
-    """Write the evaluated front to this CSV file."""
-    threads: int = 0
-    """Simulation threads (0: one per core)."""
-    json: bool = False
-    """Print the result as JSON."""
-
-
-@dataclass(frozen=True)
-class Show:
-    """Show what was run and found."""
-
-    run: tyro.conf.Positional[Path]
-    """Directory of the run."""
-    rows: int = 10
-    """Rows of the front to print."""
-    json: bool = False
-    """Print the summary as JSON."""
-
-
-@dataclass(frozen=True)
-class Report:
-    """Write one self-contained HTML page about runs and results, with its figures and tables as files."""
-
-    runs: Annotated[
-        tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN [RUN ...]", help_behavior_hint="")
-    ] = ()
-    """Directories of runs, result files, and directories of result files such as `ucb-moppo bench` writes."""
-    out: Path = Path("report")
-    """Directory of the report."""
-
-
-@dataclass(frozen=True)
-class Interpolate:
-    """Evaluate each policy on more and more weights of its sub-space, without training.
-
-    The table is kept in the run, where `ucb-moppo report` finds it. The default is the paper's study; it takes
-    about 2,850 episodes per policy.
-    """
-
-    run: tyro.conf.Positional[Path]
-    """Directory of the run."""
-    weights: tuple[int, ...] = PAPER_COUNTS
-    """How many weights per policy, one evaluation for each."""
-    episodes: int = 1
-    """Episodes per weight; their returns are averaged."""
-    threads: int = 0
-    """Simulation threads (0: one per core)."""
-    quiet: bool = False
-    """Print nothing while evaluating."""
-    json: bool = False
-    """Print the result as JSON."""
-
-
-@dataclass(frozen=True)
-class Bench:
-    """Run a sweep of methods × problems × seeds, each cell an ordinary run in a directory of its own.
-
-    Run again, it skips what is finished, continues what was broken off and tries again what failed. Ctrl-C stops
-    it so that it can continue. SPEC is a JSON file: name, problems, methods, seeds, steps, settings.
-    """
-
-    spec: tyro.conf.Positional[Path]
-    """JSON file that says what to run."""
-    out: Annotated[Path | None, hint("results/NAME")] = None
-    """Directory of the result files, a small JSON file per cell."""
-    runs: Annotated[Path | None, hint("runs/NAME")] = None
-    """Directory of the runs."""
-    cores: int = 0
-    """Cores to use, shared out among the cells that run side by side (0: all)."""
-    executor: Literal["processes", "local", "ray"] = "processes"
-    """processes: cells side by side on this machine; ray: on a cluster; local: one after the other, right here."""
-    ray_address: Annotated[str | None, hint("a Ray of its own on this machine")] = None
-    """Address of a running Ray cluster, for --executor ray; all nodes must see the same files."""
-    dry_run: bool = False
-    """Check the sweep, say what would be done and do nothing."""
-
-
-@dataclass(frozen=True)
-class View:
-    """Open a page where a preference picks the policy: the front, a slider per objective, videos, the history.
-
-    Served from this machine alone until you press Ctrl-C. It reads the run and adds nothing to it but videos.
-    """
-
-    run: tyro.conf.Positional[Path]
-    """Directory of the run; it may still be training."""
-    compare: Annotated[Path | None, hint("none")] = None
-    """A second run of the same problem to lay over the first."""
-    port: int = 8050
-    """Port of the page (0: any free one)."""
-    host: str = "127.0.0.1"
-    """Address to serve on; anything but this machine's own shows the run to everyone who reaches it."""
-    render: bool = False
-    """Render the videos of all policies a preference can pick before the page opens."""
-    no_browser: bool = False
-    """Print the address and do not open a browser."""
-
-
-@dataclass(frozen=True)
-class Problems:
-    """List the problems: objectives, sizes, horizon and reference point."""
-
-    all: bool = False
-    """List every MO-Gymnasium id that can be trained too."""
-    protocol: ProtocolName = "gymnasium"
-    """Which variant of the six."""
-    json: bool = False
-    """Print the list as JSON."""
 
 
 def parse(command: type[Command], argv: Sequence[str], usage: str, default: Command | None = None) -> Command:
@@ -284,34 +69,27 @@ def parse(command: type[Command], argv: Sequence[str], usage: str, default: Comm
 def train(argv: Sequence[str]) -> None:
     from ucb_moppo.api import train_config
     from ucb_moppo.peers import PEERS
-    from ucb_moppo.progress import make_reporter
-    from ucb_moppo.tracking import add_trackers
 
     method = named_method(argv)
     if method in PEERS:
         train_other(argv, method)
         return
     choice = parse_train(argv)
-    reporter = add_trackers(make_reporter(choice.quiet), choice.tensorboard, choice.wandb)
-    run = train_config(choice.settings, choice.out, reporter, choice.max_seconds)
-    print_end(run, choice)
+    print_end(train_config(choice.settings, choice.out, reporter_for(choice), choice.max_seconds), choice)
 
 
 def train_other(argv: Sequence[str], method: str) -> None:
     """`train` with another method."""
     from ucb_moppo.peers.base import PeerConfig
     from ucb_moppo.peers.train import make_peer_config, train_peer
-    from ucb_moppo.progress import make_reporter
-    from ucb_moppo.tracking import add_trackers
 
-    choice = parse(TrainPeer, argv, f"train PROBLEM --method {method}")
+    choice = parse(TrainPeer, argv, f"train --method {method}")
     if not choice.problem:
         raise ConfigError(NO_PROBLEM)
     names = {f.name for f in fields(PeerConfig)} - {"problem", "settings"}
     given = {name: getattr(choice, name) for name in names}
     config = make_peer_config(choice.problem, **given | read_settings(choice.set))
-    reporter = add_trackers(make_reporter(choice.quiet), choice.tensorboard, choice.wandb)
-    print_end(train_peer(config, choice.out, reporter, choice.max_seconds), choice)
+    print_end(train_peer(config, choice.out, reporter_for(choice), choice.max_seconds), choice)
 
 
 def named_method(argv: Sequence[str]) -> str:
@@ -341,16 +119,22 @@ def read_settings(pairs: Sequence[str]) -> dict[str, Any]:
 
 def resume(argv: Sequence[str]) -> None:
     from ucb_moppo.api import resume_run
-    from ucb_moppo.progress import make_reporter
-    from ucb_moppo.tracking import add_trackers
 
     choice = parse(Resume, argv, "resume")
-    reporter = add_trackers(make_reporter(choice.quiet), choice.tensorboard, choice.wandb)
+    reporter = reporter_for(choice)
     run = resume_run(choice.run, reporter, choice.force, choice.max_seconds, choice.executor, choice.ray_address)
     print_end(run, choice)
 
 
-def print_end(run: Run, choice: Train | TrainPeer | Resume) -> None:
+def reporter_for(choice: Session) -> Reporter:
+    """Tells of a run while it trains, in all the ways that were asked for."""
+    from ucb_moppo.progress import make_reporter
+    from ucb_moppo.tracking import add_trackers
+
+    return add_trackers(make_reporter(choice.quiet), choice.tensorboard, choice.wandb)
+
+
+def print_end(run: Run, choice: Session) -> None:
     """What there is to say about a run that has just finished."""
     if choice.json:
         print(json.dumps(run.summary | {"run": str(run.path)}, indent=2))
@@ -361,13 +145,13 @@ def print_end(run: Run, choice: Train | TrainPeer | Resume) -> None:
 def parse_train(argv: Sequence[str]) -> Train:
     """Options of `train`. Their defaults depend on the problem, the preset and --config, so they are read twice."""
     options = [argument for argument in argv if argument not in HELP]
-    first = parse(Train, options, "train PROBLEM", Train(settings=unchecked_config()))
+    first = parse(Train, options, "train", Train(settings=unchecked_config()))
     if not first.settings.problem and first.config is None and len(options) == len(argv):
         raise ConfigError(NO_PROBLEM)
     preset_given = any(option.partition("=")[0] == "--preset" for option in options)
     preset = first.settings.preset if preset_given else None
     settings = starting_config(first.settings.problem, preset, first.config)
-    return parse(Train, argv, "train PROBLEM", Train(settings=settings))
+    return parse(Train, argv, "train", Train(settings=settings))
 
 
 def unchecked_config() -> Config:
@@ -456,7 +240,14 @@ def bench(argv: Sequence[str]) -> None:
     from ucb_moppo.bench.sweep import describe_end, describe_sweep, make_sweep, run_sweep
 
     choice = parse(Bench, argv, "bench")
-    sweep = make_sweep(choice.spec, runs=choice.runs, out=choice.out, executor=choice.executor, cores=choice.cores)
+    sweep = make_sweep(
+        choice.spec,
+        runs=choice.runs,
+        out=choice.out,
+        executor=choice.executor,
+        cores=choice.cores,
+        ray_address=choice.ray_address,
+    )
     if choice.dry_run:
         print(describe_sweep(sweep))
         return
@@ -544,22 +335,30 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Entry point. An error the user can act on is one line and exit code 2, a signal 128 + its number."""
     warnings.showwarning = print_warning
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if not arguments or arguments[0] in HELP:
-        print(USAGE, end="")
-        return
-    command = COMMANDS.get(arguments[0])
     try:
-        if command is None:
-            from ucb_moppo.errors import nearest_names
-
-            raise ConfigError(f"unknown command {arguments[0]!r}; {nearest_names(arguments[0], COMMANDS)}")
-        command(arguments[1:])
+        try:
+            run_command(arguments)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:  # whoever reads, e.g. `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except UcbMoppoError as fault:
         print(f"ucb-moppo: {fault}", file=sys.stderr)
         raise SystemExit(2) from None
     except KeyboardInterrupt as stop:
         print(f"ucb-moppo: {stop or 'interrupted'}", file=sys.stderr)
         raise SystemExit(getattr(stop, "exit_code", 130)) from None
+
+
+def run_command(arguments: Sequence[str]) -> None:
+    """What the first word names, told the rest."""
+    if not arguments or arguments[0] in HELP:
+        print(USAGE, end="")
+        return
+    command = COMMANDS.get(arguments[0])
+    if command is None:
+        raise ConfigError(f"unknown command {arguments[0]!r}; {nearest_names(arguments[0], COMMANDS)}")
+    command(arguments[1:])
 
 
 def print_warning(

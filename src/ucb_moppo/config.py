@@ -154,7 +154,7 @@ class SearchConfig:
 class Config:
     """A whole run."""
 
-    problem: tyro.conf.Positional[str]
+    problem: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PROBLEM", help_behavior_hint="")]
     """One of the six problems, an MO-Gymnasium id, or package.module:env-id."""
     method: MethodName = "ucb"
     """ucb: optimistic hypervolume; mean: without the uncertainty; random: random weights; fixed: pivots only."""
@@ -239,7 +239,7 @@ class Config:
 MIN_STEPS_TO_SHARD = 200_000
 """Training steps below which a run stays in one process unless told otherwise: processes take seconds to start."""
 
-SECOND_CORE = 0.9
+SECOND_CORE = 0.8
 """What is left of the speed of two shards of a core each when one shard has both cores (docs/scaling.md)."""
 
 SECTIONS = {"ppo": PPOConfig, "search": SearchConfig}
@@ -348,7 +348,7 @@ def best_num_shards(num_policies: int, num_cores: int) -> int:
     """S that keeps the cores busiest: one per core, unless the policies then come out too uneven.
 
     The largest of S shards has ⌈K/S⌉ policies and the others wait for it; each has ⌊c/S⌋ of c cores, of which a
-    shard makes less the more it has (`SECOND_CORE`). Five policies on two cores are better off in one shard.
+    shard makes less the more it has (`SECOND_CORE`). Three policies on two cores are better off in one shard.
     """
 
     def busy(num_shards: int) -> float:

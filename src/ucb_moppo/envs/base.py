@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -40,10 +41,16 @@ class ActionSpec:
         """
         if self.discrete:
             return action + self.start
+        scale, centre, low, high = self._stretch
+        return np.clip(action * scale + centre, low, high)
+
+    @cached_property
+    def _stretch(self) -> tuple[NDArray, NDArray, NDArray, NDArray]:
+        """Scale, centre and bounds of ``to_environment``, once instead of at every step."""
         low, high = np.asarray(self.low), np.asarray(self.high)
         finite = np.isfinite(low) & np.isfinite(high)
         bottom, top = np.where(finite, low, -1.0), np.where(finite, high, 1.0)
-        return np.clip(action * ((top - bottom) / 2) + (top + bottom) / 2, low, high)
+        return (top - bottom) / 2, (top + bottom) / 2, low, high
 
 
 @dataclass(frozen=True)

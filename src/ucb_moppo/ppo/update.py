@@ -180,6 +180,17 @@ def normalise_returns(state: PolicyState, returns: Array) -> tuple[PolicyState, 
     return state, (returns - stats.mean) / stats.std
 
 
+def shuffle(key: Array, num_samples: int) -> Array:
+    """The samples' numbers in random order, [n]: each in the low bits of a random number, and these sorted.
+
+    ``jax.random.permutation`` sorts pairs, twice: it takes six times as long and was a fifth of the whole update.
+    Numbers whose high bits agree stay in order; few do, and which samples they are is random.
+    """
+    low = np.uint32((1 << (num_samples - 1).bit_length()) - 1)
+    draws = jax.random.bits(key, (num_samples,), jnp.uint32)
+    return (jnp.sort(draws & ~low | jnp.arange(num_samples, dtype=jnp.uint32)) & low).astype(jnp.int32)
+
+
 def update_policy(
     state: PolicyState, rollout: Transitions, weight: Array, *, config: PPOConfig, optimiser: Any
 ) -> tuple[PolicyState, dict[str, Array]]:
@@ -190,7 +201,7 @@ def update_policy(
     key, shuffle_key = jax.random.split(jax.random.wrap_key_data(state.key))
 
     def epoch(carry: Any, epoch_key: Array) -> tuple[Any, dict[str, Array]]:
-        order = jax.random.permutation(epoch_key, num_samples)[: num_samples // size * size]
+        order = shuffle(epoch_key, num_samples)[: num_samples // size * size]
         shuffled = jax.tree.map(lambda leaf: leaf[order].reshape(-1, size, *leaf.shape[1:]), batch)
         step = partial(update_minibatch, config=config, optimiser=optimiser)
         return jax.lax.scan(step, carry, shuffled)

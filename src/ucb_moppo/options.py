@@ -1,0 +1,219 @@
+"""What the commands can be told: a dataclass for each, whose docstrings are its help."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from ucb_moppo.config import Config, ExecutorName, ProtocolName, hint
+
+PAPER_COUNTS = (10, 20, 30, 40, 50, 100, 150, 200, 250, 300, 350, 400, 450, 500)
+"""Weights per policy in the paper's interpolation study."""
+
+PeerName = Literal["pgmorl", "capql", "gpils", "pdmorl"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Session:
+    """What every command that trains can be told."""
+
+    max_seconds: Annotated[float | None, hint("no limit")] = None
+    """End the run cleanly after this wall time, counted from now on, with what was found until then."""
+    quiet: bool = False
+    """Print nothing while training."""
+    json: bool = False
+    """Print the summary as JSON at the end."""
+    tensorboard: bool = False
+    """Write TensorBoard event files into the run's directory as well (pip install 'ucb-moppo[tensorboard]')."""
+    wandb: bool = False
+    """Log to Weights & Biases too, offline unless WANDB_MODE says otherwise (pip install 'ucb-moppo[wandb]')."""
+
+
+@dataclass(frozen=True)
+class Train(Session):
+    """Train a Pareto set of policies for a problem with several objectives.
+
+    PROBLEM is one of the six built-in problems (see `ucb-moppo problems`), any MO-Gymnasium id such as
+    mo-hopper-v5, or package.module:env-id for an environment of your own. Defaults are those of the preset.
+
+    Other methods to compare with: --method pgmorl, capql, gpils or pdmorl; beside one, --help shows its options.
+    """
+
+    settings: Annotated[Config, tyro.conf.arg(name="")]
+    out: Annotated[Path | None, hint("a new one under runs/")] = None
+    """Directory of the run."""
+    config: Annotated[Path | None, hint("none")] = None
+    """JSON file with settings, e.g. the config.json of another run; options given here stand above it."""
+
+
+@dataclass(frozen=True)
+class TrainPeer(Session):
+    """Train with another method, on the same problems, evaluated and counted in the same way.
+
+    Its own settings are the published ones for the problem; --set changes one of them.
+    """
+
+    problem: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PROBLEM", help_behavior_hint="")] = ""
+    """One of the six problems, an MO-Gymnasium id, or package.module:env-id."""
+    method: PeerName = "pgmorl"
+    """pgmorl, capql, gpils (all three from the package morl-baselines) or pdmorl."""
+    seed: int = 0
+    """Seed of everything random."""
+    steps: Annotated[int | None, hint("as for our methods")] = None
+    """Budget of training and pre-training together, in environment steps."""
+    protocol: ProtocolName = "gymnasium"
+    """How the six problems are set up: Gymnasium's models and 1,000 steps, or PGMORL's changes to them and 500."""
+    horizon: Annotated[int | None, hint("the problem's own")] = None
+    """Episode length in training and evaluation."""
+    reference_point: Annotated[tuple[float, ...] | None, hint("the problem's own")] = None
+    """Reference point of the hypervolume, a number per objective."""
+    episodes: int = 1
+    """Evaluation episodes per weight."""
+    evaluations: Annotated[int | None, hint("as many as a run of ours makes")] = None
+    """Evaluations after the first, evenly spaced over the steps."""
+    threads: int = 0
+    """Threads of simulation and of torch (0: one per core)."""
+    set: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="NAME=VALUE")] = ()
+    """One of the method's own settings, e.g. --set gamma=0.99; may be repeated."""
+    out: Annotated[Path | None, hint("a new one under runs/")] = None
+    """Directory of the run."""
+
+
+@dataclass(frozen=True)
+class Resume(Session):
+    """Continue a run from its newest good checkpoint; it ends as if it had never been interrupted."""
+
+    run: tyro.conf.Positional[Path]
+    """Directory of the run."""
+    force: bool = False
+    """Continue even if config, problem or library versions have changed since it was saved."""
+    executor: Annotated[ExecutorName | None, hint("the run's")] = None
+    """Where shards of policies run from now on; the result is the same."""
+    ray_address: Annotated[str | None, hint("the run's")] = None
+    """Address of a running Ray cluster, for --executor ray."""
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Evaluate the policies of a run: undiscounted returns from fixed initial states."""
+
+    run: tyro.conf.Positional[Path]
+    """Directory of the run."""
+    weights_per_policy: Annotated[int | None, hint("the run's probes")] = None
+    """Evenly spaced weights of its sub-space that each policy is evaluated on."""
+    episodes: Annotated[int | None, hint("as many as in the run")] = None
+    """Episodes per weight; their returns are averaged."""
+    actions: Literal["deterministic", "sampled"] = "deterministic"
+    """The mean or likeliest action, or one drawn from the policy, as in training; the same draws every time."""
+    out: Annotated[Path | None, hint("nowhere")] = None
+    """Write the evaluated front to this CSV file."""
+    threads: int = 0
+    """Simulation threads (0: one per core)."""
+    json: bool = False
+    """Print the result as JSON."""
+
+
+@dataclass(frozen=True)
+class Show:
+    """Show what was run and found."""
+
+    run: tyro.conf.Positional[Path]
+    """Directory of the run."""
+    rows: int = 10
+    """Rows of the front to print."""
+    json: bool = False
+    """Print the summary as JSON."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """Write one self-contained HTML page about runs and results, with its figures and tables as files."""
+
+    runs: Annotated[
+        tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN [RUN ...]", help_behavior_hint="")
+    ] = ()
+    """Directories of runs, result files, and directories of result files such as `ucb-moppo bench` writes."""
+    out: Path = Path("report")
+    """Directory of the report."""
+
+
+@dataclass(frozen=True)
+class Interpolate:
+    """Evaluate each policy on more and more weights of its sub-space, without training.
+
+    The table is kept in the run, where `ucb-moppo report` finds it. The default is the paper's study; it takes
+    about 2,850 episodes per policy.
+    """
+
+    run: tyro.conf.Positional[Path]
+    """Directory of the run."""
+    weights: tuple[int, ...] = PAPER_COUNTS
+    """How many weights per policy, one evaluation for each."""
+    episodes: int = 1
+    """Episodes per weight; their returns are averaged."""
+    threads: int = 0
+    """Simulation threads (0: one per core)."""
+    quiet: bool = False
+    """Print nothing while evaluating."""
+    json: bool = False
+    """Print the result as JSON."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Run a sweep of methods × problems × seeds, each cell an ordinary run in a directory of its own.
+
+    Run again, it skips what is finished, continues what was broken off and tries again what failed. Ctrl-C stops
+    it so that it can continue. SPEC is a JSON file: name, problems, methods, seeds, steps, settings.
+    """
+
+    spec: tyro.conf.Positional[Path]
+    """JSON file that says what to run."""
+    out: Annotated[Path | None, hint("results/NAME")] = None
+    """Directory of the result files, a small JSON file per cell."""
+    runs: Annotated[Path | None, hint("runs/NAME")] = None
+    """Directory of the runs."""
+    cores: int = 0
+    """Cores to use, shared out among the cells that run side by side (0: all)."""
+    executor: Literal["processes", "local", "ray"] = "processes"
+    """processes: cells side by side on this machine; ray: on a cluster; local: one after the other, right here."""
+    ray_address: Annotated[str | None, hint("a Ray of its own on this machine")] = None
+    """Address of a running Ray cluster, for --executor ray; all nodes must see the same files."""
+    dry_run: bool = False
+    """Check the sweep, say what would be done and do nothing."""
+
+
+@dataclass(frozen=True)
+class View:
+    """Open a page where a preference picks the policy: the front, a slider per objective, videos, the history.
+
+    Served from this machine alone until you press Ctrl-C. It reads the run and adds nothing to it but videos.
+    """
+
+    run: tyro.conf.Positional[Path]
+    """Directory of the run; it may still be training."""
+    compare: Annotated[Path | None, hint("none")] = None
+    """A second run of the same problem to lay over the first."""
+    port: int = 8050
+    """Port of the page (0: any free one)."""
+    host: str = "127.0.0.1"
+    """Address to serve on; anything but this machine's own shows the run to everyone who reaches it."""
+    render: bool = False
+    """Render the videos of all policies a preference can pick before the page opens."""
+    no_browser: bool = False
+    """Print the address and do not open a browser."""
+
+
+@dataclass(frozen=True)
+class Problems:
+    """List the problems: objectives, sizes, horizon and reference point."""
+
+    all: bool = False
+    """List every MO-Gymnasium id that can be trained too."""
+    protocol: ProtocolName = "gymnasium"
+    """Which variant of the six."""
+    json: bool = False
+    """Print the list as JSON."""
