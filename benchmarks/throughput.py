@@ -14,7 +14,6 @@ and update, compiled).
 
 from __future__ import annotations
 
-import resource
 import statistics
 from dataclasses import dataclass, field
 from time import perf_counter, process_time
@@ -164,8 +163,6 @@ def main() -> None:
         table.add_row(problem, *row, *(f"{part / total:.0%}" for part in parts), default)
         print(problem, *row, flush=True)
     Console(width=150).print(table)
-    for who, name in ((resource.RUSAGE_SELF, "one process"), (resource.RUSAGE_CHILDREN, "the largest shard")):
-        print(f"peak memory of {name} {resource.getrusage(who).ru_maxrss / 2**20:.2f} GiB")
 
 
 if __name__ == "__main__":

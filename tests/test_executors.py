@@ -132,6 +132,11 @@ def test_shards_suit_the_policies_and_the_cores(policies: int, cores: int, shard
     assert best_num_shards(policies, cores) == shards
 
 
+def test_where_physics_weighs_more_one_shard_may_have_all_cores() -> None:
+    assert best_num_shards(5, 2) == 2
+    assert best_num_shards(5, 2, second_core=0.85) == 1
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ import pytest
 
 from pool_work import describe, die_once, fail_or_die
 from test_executors import LAYOUT, WEIGHTS, assert_equal, config, during_the_next_call, rehearse
-from tiny_runs import tiny_options, train_tiny
+from tiny_runs import assert_same, tiny_options, train_tiny
 from trade_runs import PROBLEM, SETTINGS
 from ucb_moppo import cli
 from ucb_moppo.errors import EnvironmentFault, UcbMoppoWarning, WorkerLostError
@@ -101,6 +102,27 @@ def fresh_state() -> dict[str, np.ndarray]:
         executor.close()
 
 
+def test_a_run_whose_actor_is_killed_ends_like_any_other(cluster: Any, tmp_path: Path) -> None:
+    """The whole run, its files included."""
+    layout = LAYOUT | {"steps": 1440}
+    whole = train_tiny(tmp_path / "whole", **(layout | {"executor": "local"})).path
+    path = tmp_path / "run"
+
+    def kill_one() -> None:
+        while not list(path.glob("checkpoints/0000000[2-9]-*")):
+            time.sleep(0.02)
+        actors = [actor for actor in ray._private.state.actors().values() if actor["State"] == "ALIVE"]
+        os.kill(actors[0]["Pid"], signal.SIGKILL)
+
+    killer = threading.Thread(target=kill_one)
+    killer.start()
+    with pytest.warns(UcbMoppoWarning, match="a new one continues"):
+        train_tiny(path, **(layout | {"executor": "ray", "ray_address": cluster.address}))
+    killer.join()
+    for name in ("policies.safetensors", "evaluations.csv", "front.csv"):
+        assert (path / name).read_bytes() == (whole / name).read_bytes(), name
+
+
 def test_a_driver_that_is_killed_is_resumed(cluster: Any, tmp_path: Path) -> None:
     layout = LAYOUT | {"steps": 1440}
     whole = train_tiny(tmp_path / "whole", **(layout | {"executor": "local"})).path
@@ -134,7 +156,7 @@ def test_cells_are_tasks_that_fail_alone_and_have_a_share_of_the_cpus(cluster: A
 def test_a_sweep_on_the_cluster_leaves_what_one_right_here_leaves(
     cluster: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Two cells that end and one that fails, by the command line; the same bytes from both executors."""
+    """Two cells that end and two that fail, by the command line; the same bytes from both executors."""
     sweep = {"name": "sweep", "problems": [PROBLEM], "methods": ["fixed"], "seeds": [0, 1], "settings": SETTINGS}
     failing = {"problems": ["probe_envs:probe/Raising-v0", PROBLEM], "settings": SETTINGS | {"horizon": 5}}
     spec = tmp_path / "sweep.json"
@@ -148,11 +170,10 @@ def test_a_sweep_on_the_cluster_leaves_what_one_right_here_leaves(
         shown = capsys.readouterr().out
         assert "4 cells: 2 finished, 2 failed" in shown
         assert shown.count("the motor burnt out") == 2
-    files = [path.relative_to(tmp_path / "here") for path in tmp_path.glob("here/**/*.safetensors")]
-    files += [path.relative_to(tmp_path / "here") for path in tmp_path.glob("here/**/front.csv")]
-    assert len({path for path in files if path.name == "front.csv"}) == 2
-    for path in files:
-        assert (tmp_path / "here" / path).read_bytes() == (tmp_path / "there" / path).read_bytes(), path
+    runs = [path.parent.relative_to(tmp_path / "here") for path in tmp_path.glob("here/runs/*/*/front.csv")]
+    assert len(runs) == 2
+    for run in runs:
+        assert_same(tmp_path / "there" / run, tmp_path / "here" / run)
     assert len(list(tmp_path.glob("there/results/*/*.json"))) == 2
 
 

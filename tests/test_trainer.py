@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import pairwise
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -387,3 +388,13 @@ def test_indicators() -> None:
     assert found["sparsity"] == pytest.approx(5.0)
     assert found["cardinality"] == 2
     assert found["expected_utility"] == pytest.approx(39 / 18, abs=0.01)
+
+
+def test_the_time_from_before_the_first_iteration_counts() -> None:
+    """Compiling and measuring happen before ``run``; what a run took before it was interrupted is added."""
+    trainer = Trainer(make_config(), SPEC, NotingExecutor(), begun=perf_counter() - 100)
+    records = list(trainer.run())
+    assert 100 <= records[0].seconds <= records[-1].seconds < 130
+    again = Trainer(make_config(), SPEC, NotingExecutor(), begun=perf_counter() - 10)
+    again.set_state(trainer.get_state())
+    assert 110 <= again.seconds < 140

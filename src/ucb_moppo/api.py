@@ -230,12 +230,13 @@ def differences(saved: Any, now: Any, name: str = "") -> Iterator[str]:
 
 
 class Deadline:
-    """Wall time after which a run is to end; never if no time is given."""
+    """Wall time after which a run is to end, counted from when this is made; never if no time is given."""
 
     def __init__(self, max_seconds: float | None) -> None:
         if max_seconds is not None and not 0 < max_seconds < math.inf:
             raise ConfigError(f"max_seconds is {max_seconds}; it must be a positive number")
-        self._end = math.inf if max_seconds is None else perf_counter() + max_seconds
+        self.begun = perf_counter()
+        self._end = math.inf if max_seconds is None else self.begun + max_seconds
 
     @property
     def passed(self) -> bool:
@@ -258,7 +259,7 @@ def execute(
     with StopRequest() as stop:
         executor = make_executor(config)
         try:
-            trainer = Trainer(config, spec, executor)
+            trainer = Trainer(config, spec, executor, begun=deadline.begun)
             if checkpoint is not None:
                 trainer.set_state(checkpoint.tensors)
             lengths = {} if checkpoint is None else checkpoint.lengths()

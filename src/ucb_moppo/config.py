@@ -241,6 +241,8 @@ MIN_STEPS_TO_SHARD = 200_000
 
 SECOND_CORE = 0.8
 """What is left of the speed of two shards of a core each when one shard has both cores (docs/scaling.md)."""
+SECOND_CORE_OF = {"Ant-v2": 0.85}
+"""The same where it was measured to be more: the longer physics takes, the better one shard uses all cores."""
 
 SECTIONS = {"ppo": PPOConfig, "search": SearchConfig}
 
@@ -341,19 +343,20 @@ def resolve_shards(config: Config) -> int:
     short = config.steps < MIN_STEPS_TO_SHARD or not found_by_import(config.problem)
     if config.executor == "local" or (config.executor == "auto" and short):
         return 1
-    return best_num_shards(policies, len(available_cores()))
+    second_core = SECOND_CORE_OF.get(config.problem.removeprefix("ucb_moppo/"), SECOND_CORE)
+    return best_num_shards(policies, len(available_cores()), second_core)
 
 
-def best_num_shards(num_policies: int, num_cores: int) -> int:
+def best_num_shards(num_policies: int, num_cores: int, second_core: float = SECOND_CORE) -> int:
     """S that keeps the cores busiest: one per core, unless the policies then come out too uneven.
 
     The largest of S shards has ⌈K/S⌉ policies and the others wait for it; each has ⌊c/S⌋ of c cores, of which a
-    shard makes less the more it has (`SECOND_CORE`). Three policies on two cores are better off in one shard.
+    shard makes less the more it has (``second_core``). Three policies on two cores are better off in one shard.
     """
 
     def busy(num_shards: int) -> float:
         cores, most = num_cores // num_shards, math.ceil(num_policies / num_shards)
-        return cores * num_policies / (num_cores * most) * SECOND_CORE ** math.log2(cores)
+        return cores * num_policies / (num_cores * most) * second_core ** math.log2(cores)
 
     return max(range(1, min(num_cores, num_policies) + 1), key=lambda num_shards: (busy(num_shards), num_shards))
 

@@ -108,6 +108,7 @@ class Trainer:
     """Trains all policies stage by stage, choosing each stage's weights from the evaluations before it.
 
     ``on_iteration`` is told the iteration wherever the state is whole: there it may be saved, or the run stopped.
+    ``begun`` is when, by ``perf_counter``, its time began to count: compiling is part of it.
     """
 
     def __init__(
@@ -116,6 +117,7 @@ class Trainer:
         spec: EnvSpec,
         executor: Executor,
         on_iteration: Callable[[int], None] = lambda iteration: None,
+        begun: float | None = None,
     ) -> None:
         self.config, self.spec, self.executor, self.on_iteration = config, spec, executor, on_iteration
         self.decomposition = make_run_decomposition(config, spec)
@@ -130,7 +132,7 @@ class Trainer:
         self.history: list[NDArray] = []
         self.iteration = self.evaluation_steps = 0
         self._reports: list[dict[str, NDArray]] = []
-        self._spent, self._begun = 0.0, perf_counter()
+        self._spent, self._begun = 0.0, perf_counter() if begun is None else begun
         self._parts = PARTS.copy()
 
     @property
@@ -159,7 +161,6 @@ class Trainer:
 
     def run(self) -> Iterator[StageRecord]:
         """Train; a record after the first evaluation and after every stage. Continues from where it stands."""
-        self._begun = perf_counter()
         if not self.history:
             yield self._evaluate(0, None)
         for stage in self.stages()[len(self.history) - 1 :]:
@@ -300,7 +301,7 @@ class Trainer:
             self.iteration, self.evaluation_steps = int(state["iteration"]), int(state["evaluation_steps"])
             self._reports = [learning] if (learning := under("learning.")) else []
             self.executor.set_state(under("executor."))
-            self._spent, self._begun = float(state["seconds"]), perf_counter()
+            self._spent = float(state["seconds"])
             self._parts = PARTS | dict(zip(PARTS, map(float, state.get("stage_seconds", ())), strict=False))
         except (KeyError, IndexError, TypeError, ValueError) as fault:
             raise RunFormatError(f"the saved state does not fit this config: {fault!r}") from fault

@@ -186,7 +186,6 @@ def test_evaluating_it_again_gives_the_same(tmp_path: Path) -> None:
 def test_the_command_line(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     run = tmp_path / "run"
     options = ["--horizon", "4", "--steps", "60", "--evaluations", "1", "--out", str(run), "--quiet", "--json"]
-    monkeypatch.setattr(cli, "PeerName", str)
     monkeypatch.setitem(PEERS, "capql", PEERS["stub"])
     cli.main(["train", "Swimmer-v2", "--method", "capql", "--set", "batch=20", "--set", "layers=[4,5]", *options])
     assert json.loads(capsys.readouterr().out)["training_steps"] == 60

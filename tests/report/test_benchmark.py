@@ -82,7 +82,7 @@ def test_a_run_and_its_result_file_are_the_same_and_count_once(tmp_path: Path) -
 
 
 def test_other_methods_have_settings_of_their_own(tmp_path: Path) -> None:
-    """That PGMORL has a gamma and we another says nothing about our runs; that the steps differ does."""
+    """That PGMORL has a gamma or a budget and we another says nothing about our runs; what was trained is noted."""
     ours = sample_result(
         config={"problem": "p", "horizon": 1000, "steps": 2000, "search": {}, "ppo": {"gamma": 0.99}}
     )
@@ -90,11 +90,41 @@ def test_other_methods_have_settings_of_their_own(tmp_path: Path) -> None:
     for name, result in (("a", ours), ("b", sample_result(method="pgmorl", config=peer_config))):
         write_result(tmp_path / f"{name}.json", result)
     assert [group.label for group in make_groups(load_all([tmp_path]))] == ["ucb", "pgmorl"]
-    write_result(tmp_path / "b.json", sample_result(method="pgmorl", config=peer_config | {"steps": 900}))
-    assert [group.label for group in make_groups(load_all([tmp_path]))] == [
-        "ucb (steps 2,000)",
-        "pgmorl (steps 900)",
-    ]
+    assert "Training steps" not in comparison_table(make_sections(load_all([tmp_path]))[0]).note
+    steps = {"training": 700, "evaluation": 300, "pretraining": 200}
+    short = sample_result(method="pgmorl", config=peer_config | {"steps": 1500}, steps=steps)
+    write_result(tmp_path / "b.json", short)
+    (section,) = make_sections(load_all([tmp_path]))
+    assert [group.label for group in section.groups] == ["ucb", "pgmorl"]
+    assert comparison_table(section).note.endswith(" Training steps: ucb 2,000, pgmorl 900.")
+
+
+def test_a_method_is_the_same_column_whatever_another_did_on_one_problem(tmp_path: Path) -> None:
+    for problem in ("Swimmer-v2", "Hopper-v2"):
+        write_results(tmp_path, problem, "ucb", [10, 20])
+    config = {"problem": "Swimmer-v2", "horizon": 1000, "steps": 900, "settings": {}}
+    steps = {"training": 900, "evaluation": 300, "pretraining": 0}
+    write_results(tmp_path, "Swimmer-v2", "pgmorl", [5], config=config, steps=steps)
+    table = overview_table(make_sections(load_all([tmp_path])))
+    assert [column for column in table.columns if "paper" not in column] == ["problem", "", "ucb", "pgmorl"]
+    assert table.note.startswith("Seeds: ucb 2, pgmorl 1. Training steps: ucb 2,000, pgmorl 900. Bold: ")
+
+
+def test_two_protocols_never_share_a_table(tmp_path: Path) -> None:
+    """Two problems under each: an overview for each protocol, with its own rows alone."""
+    for problem in ("Swimmer-v2", "Hopper-v2"):
+        write_results(tmp_path / "b", problem, "ucb", [10, 20])
+        config = {"problem": problem, "horizon": 500, "protocol": "pgmorl", "steps": 2000, "search": {}}
+        write_results(tmp_path / "a", problem, "ucb", [1, 2], config=config)
+    write_report([tmp_path / "a", tmp_path / "b"], tmp_path / "report")
+    usual, other = (
+        (tmp_path / "report" / "tables" / f"{name}.csv").read_text() for name in ("overview", "overview-pgmorl")
+    )
+    assert "protocol gymnasium" in usual
+    assert "protocol pgmorl" not in usual
+    assert "protocol pgmorl" in other
+    assert "protocol gymnasium" not in other
+    assert "All problems under protocol pgmorl" in (tmp_path / "report" / "index.html").read_text()
 
 
 def test_what_holds_no_results_is_a_readable_error(tmp_path: Path, results: Path) -> None:
@@ -231,7 +261,9 @@ def test_overview_has_ours_and_the_papers_apart(sections: dict[str, Section]) ->
     assert rows["Swimmer-v2", "EU"][0] == "3.000 ± 2.160"
     theirs = published("Swimmer-v2")[0]
     assert rows["Swimmer-v2", "HV"][3] == plus_minus(theirs.hypervolume, theirs.hypervolume_std)
-    assert table.note.startswith("Seeds: ucb 3 to 4, fixed 3 to 4, pgmorl 1. Bold: ")
+    assert table.note.startswith(
+        "Seeds: ucb 3 to 4, fixed 3 to 4, pgmorl 1. Training steps: ucb 2,000, fixed 2,000, pgmorl 2,500. Bold: "
+    )
     assert table.bold == {(0, 2), (1, 2), (2, 2), (3, 2)}  # ucb's mean is the best everywhere
     assert table.plain is not None
     plain = {row[:4]: row[4:] for row in table.plain[1]}

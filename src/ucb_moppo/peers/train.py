@@ -112,6 +112,7 @@ class Watch:
 
     def __init__(self, stop: StopRequest, deadline: Deadline) -> None:
         self._stop, self._deadline = stop, deadline
+        self.begun = deadline.begun
         self.stopped: str | None = None
         """Why a run ended before its last step, if it did."""
 
@@ -133,7 +134,7 @@ class Recorder:
         parts = np.arange(1, self.config.evaluations + 1) / self.config.evaluations
         self._milestones = np.round(self.config.steps * parts).astype(int).tolist()
         self._counts, self._stage, self._own_steps = Counts(), 0, 0
-        self._begun = self._last = self._told = perf_counter()
+        self._begun, self._last, self._told = watch.begun, perf_counter(), perf_counter()
         self._writer: RunWriter | None = None
 
     def run(self) -> None:

@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from ucb_moppo.report.data import METHODS, STEPS, Group, Result, Section
+from ucb_moppo.report.data import METHODS, STEPS, Group, Result, Section, trained_steps
 from ucb_moppo.report.paper import METHOD_PROTOCOLS, PROTOCOLS, Published, published
 from ucb_moppo.report.statistics import (
     CONFIDENCE,
@@ -42,6 +42,7 @@ def overview_table(sections: Sequence[Section]) -> Table:
     """HV and EU of every method on every problem; beside them what the paper prints, under its protocols."""
     labels, theirs = all_labels(sections), _paper_columns(sections)
     columns = ["problem", "", *labels, *(f"{name} (paper, protocol {METHOD_PROTOCOLS[name]})" for name in theirs)]
+    steps = trained_steps([group for section in sections for group in section.groups])
     rows: list[tuple[str, ...]] = []
     bold: set[tuple[int, int]] = set()
     for section, name in product(sections, COMPARED):
@@ -56,7 +57,7 @@ def overview_table(sections: Sequence[Section]) -> Table:
         "Methods on all problems: mean ± standard deviation over seeds",
         tuple(columns),
         tuple(rows),
-        f"{_count_seeds(sections, labels)} {_overview_note(bool(theirs))}",
+        " ".join(filter(None, (_count_seeds(sections, labels), steps, _overview_note(bool(theirs))))),
         (
             ("problem", "indicator", "method", "source", "protocol", "seeds", "mean", "std"),
             _plain_overview(sections),

@@ -286,21 +286,35 @@ class Section:
 
 def make_sections(runs: list[Result]) -> list[Section]:
     """Sort runs by problem and protocol, then into groups that differ in their seed alone."""
-    by_protocol: dict[str, list[Result]] = {}
+    comparable: dict[str, list[Result]] = {}
     for run in runs:
-        by_protocol.setdefault(_protocol(run), []).append(run)
-    problems = [run.problem for run, *_ in by_protocol.values()]
+        comparable.setdefault(_conditions(run), []).append(run)
+    problems = [run.problem for run, *_ in comparable.values()]
     return [
         Section(runs[0].problem if problems.count(runs[0].problem) == 1 else title, tuple(make_groups(runs)))
-        for title, runs in by_protocol.items()
+        for title, runs in comparable.items()
     ]
 
 
-def _protocol(run: Result) -> str:
+def _conditions(run: Result) -> str:
     reference = ", ".join(f"{x:g}" for x in run.reference_point)
-    config = run.config
-    variant = f"protocol {config.get('protocol', 'gymnasium')}, horizon {config.get('horizon')}"
+    variant = f"protocol {_protocol(run)}, horizon {run.config.get('horizon')}"
     return f"{run.problem} ({variant}, reference point {reference})"
+
+
+USUAL_PROTOCOL = "gymnasium"
+
+
+def _protocol(run: Result) -> str:
+    return str(run.config.get("protocol", USUAL_PROTOCOL))
+
+
+def by_protocol(sections: Sequence[Section]) -> dict[str, list[Section]]:
+    """Sections by the protocol they follow: numbers of two protocols must not share a column."""
+    found: dict[str, list[Section]] = {}
+    for section in sections:
+        found.setdefault(_protocol(section.first), []).append(section)
+    return found
 
 
 def make_groups(runs: list[Result]) -> list[Group]:
@@ -318,8 +332,9 @@ def make_groups(runs: list[Result]) -> list[Group]:
 
 METHODS = ("ucb", "mean", "random", "fixed", "pgmorl", "pdmorl", "capql", "gpils")
 """In the order of the paper's table."""
-SHARED = ("steps", "episodes")
-"""Settings that mean the same to every method; the others are compared among methods that have the same ones."""
+SHARED = ("episodes",)
+"""Settings that mean the same to every method; the others are compared among methods that have the same ones. The
+budget of steps is not one: time may have ended a run before, so tables say what was trained (`trained_steps`)."""
 NOT_SETTINGS = (
     *("problem", "protocol", "method", "seed", "preset", "horizon", "reference_point"),
     *("threads", "executor", "shards", "ray_address", "checkpoint_stages", "checkpoint_seconds", "max_seconds"),
@@ -336,6 +351,22 @@ def _differing(run: Result, runs: list[Result]) -> list[str]:
         for name in sorted(own)
         if any(str(one.get(name, own[name])) != str(own[name]) for one in (everyone if name in SHARED else kin))
     ]
+
+
+def trained_steps(groups: Sequence[Group]) -> str:
+    """Where methods differ in it, how long each trained, pre-training included: ucb 2,000, pgmorl 500 to 900."""
+    found: dict[str, set[int]] = {}
+    for group in groups:
+        steps = {sum(int(run.summary.get(name, 0)) for name in TRAINED) for run in group.runs}
+        found.setdefault(group.label, set()).update(steps)
+    if len(set().union(*found.values())) < 2:
+        return ""
+    spans = {label: dict.fromkeys((min(steps), max(steps))) for label, steps in found.items()}
+    listed = [f"{label} {' to '.join(f'{count:,}' for count in span)}" for label, span in spans.items()]
+    return f"Training steps: {', '.join(listed)}."
+
+
+TRAINED = ("training_steps", "pretraining_steps")
 
 
 def _family(run: Result) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ucb_moppo.report.data import INDICATORS, Group, Result, RunData, Section
+from ucb_moppo.report.data import INDICATORS, Group, Result, RunData, Section, trained_steps
 from ucb_moppo.report.paper import PROTOCOLS, published, published_class_a
 from ucb_moppo.report.statistics import CONFIDENCE, Estimate, aggregate, estimate
 
@@ -124,7 +124,8 @@ def comparison_table(section: Section) -> Table:
         tuple(columns),
         tuple(rows),
         "IQM: mean of the middle half of the seeds; below four seeds it is the mean. "
-        "Intervals: percentile bootstrap over seeds. One seed has neither spread nor interval.",
+        "Intervals: percentile bootstrap over seeds. One seed has neither spread nor interval. "
+        f"{trained_steps(section.groups)}".strip(),
         (("method", "seeds", *fields), tuple(plain)),
         _best_methods(found),
     )

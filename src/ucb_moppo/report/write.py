@@ -6,6 +6,7 @@ import html
 import importlib.metadata
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import matplotlib
@@ -14,7 +15,16 @@ from numpy.typing import NDArray
 from ucb_moppo.errors import ConfigError
 from ucb_moppo.report import benchmark, interactive, tables
 from ucb_moppo.report.curves import AXES, bands_picture, costs_picture, indicators_picture, interpolation_picture
-from ucb_moppo.report.data import Result, RunData, Section, describe_runs, load_all, make_sections
+from ucb_moppo.report.data import (
+    USUAL_PROTOCOL,
+    Result,
+    RunData,
+    Section,
+    by_protocol,
+    describe_runs,
+    load_all,
+    make_sections,
+)
 from ucb_moppo.report.fronts import front_picture, growth_picture, overlay_picture
 from ucb_moppo.report.interpolation import read_study
 from ucb_moppo.report.page import Block, figure_element, folded, make_page
@@ -48,8 +58,9 @@ class Report:
 
     def write(self) -> Path:
         sections = make_sections(self.runs)
-        if len(sections) > 1:
-            self._add_overview(sections)
+        for protocol, its in by_protocol(sections).items():
+            if len(its) > 1:
+                self._add_overview(protocol, its)
         for section in sections:
             self._add_section(section)
         for run in self.runs:
@@ -67,12 +78,17 @@ class Report:
             return f"{run.problem}, {run.method}, seed {run.seed}"
         return f"{len(self.runs)} runs on " + ", ".join(section.title for section in sections)
 
-    def _add_overview(self, sections: list[Section]) -> None:
-        """What several problems say together."""
+    def _add_overview(self, protocol: str, sections: list[Section]) -> None:
+        """What several problems of one protocol say together."""
         found = [benchmark.overview_table(sections), tables.aggregate_table(sections)]
         if len(benchmark.all_labels(sections)) > 1:
             found.append(benchmark.improvement_table(sections))
-        self._block("All problems").parts += [self._table(table) for table in found]
+        if protocol == USUAL_PROTOCOL:
+            title = "All problems"
+        else:
+            title = f"All problems under protocol {protocol}"
+            found = [replace(table, name=f"{table.name}-{protocol}") for table in found]
+        self._block(title).parts += [self._table(table) for table in found]
 
     def _add_section(self, section: Section) -> None:
         """What runs of one problem say together; a run that is alone speaks for itself further down."""
