@@ -153,7 +153,9 @@ class PGMORLPeer(TorchPeer):
             own.pop(name)
         own["warmup_iterations"], own["evolutionary_iterations"] = self.schedule()
         with quiet(), registered(self._next_env) as env_id:
-            return PGMORL(env_id, self.reference_point, **own, log=False, seed=self.config.seed, device="cpu")
+            return BudgetedPGMORL(
+                self.iterations, env_id, self.reference_point, **own, log=False, seed=self.config.seed, device="cpu"
+            )
 
     def _next_env(self, **_: Any) -> CountedEnv:
         return self.make_env("training", next(self._numbers))
@@ -179,9 +181,18 @@ class PGMORLPeer(TorchPeer):
 
     def run(self) -> None:
         env = NormalisedLike(self.make_env("evaluation"), self.pooled_statistics)
-        # Its own end is at a whole iteration before the budget: ask for more, the budget ends the run.
-        per_iteration = self.agent.batch_size * self.agent.pop_size
-        self.agent.train(self.config.steps + per_iteration, env, self.reference_point)
+        # It counts calls, and ends with a whole iteration. A call after the end of an episode only resets, but each
+        # such follows a step: twice the budget and an iteration is enough, and the budget ends the run.
+        self.agent.train(2 * self.config.steps + self.steps_per_round(), env, self.reference_point)
+
+    def steps_per_round(self) -> int:
+        """Of one iteration of all tasks."""
+        return self.settings.num_envs * self.settings.steps_per_iteration * self.num_tasks()
+
+    def iterations(self) -> tuple[float, int]:
+        """How many of how many are over, by the steps that were taken."""
+        per_round = self.steps_per_round()
+        return self.counter.counts.training / per_round, self.config.steps // per_round + 1
 
     def pooled_statistics(self) -> Statistics:
         """Of the observations in all training environments together; the package keeps them apart."""
@@ -205,6 +216,18 @@ class PGMORLPeer(TorchPeer):
             (weights / weights.sum(1, keepdims=True))[:, None],
             count([agent.networks for agent in agents]),
         )
+
+
+class BudgetedPGMORL(PGMORL):
+    """Where it anneals the learning rate, it does so over the budget, not over what it was asked for."""
+
+    def __init__(self, iterations: Callable[[], tuple[float, int]], *args: Any, **options: Any) -> None:
+        self._iterations = iterations
+        super().__init__(*args, **options)
+
+    def _PGMORL__train_all_agents(self, iteration: int, max_iterations: int) -> None:
+        done, planned = self._iterations()
+        super()._PGMORL__train_all_agents(iteration=done, max_iterations=planned)
 
 
 class Archive(ParetoArchive):
