@@ -44,8 +44,13 @@ VARIANCE_FLOOR = 1e-8
 class TorchPeer:
     """What the three have in common: seeds, threads, counted environments, silence."""
 
-    def __init__(self, spec: EnvSpec, config: PeerConfig, make_envs: MakeEnvs, weights: NDArray) -> None:
+    @staticmethod
+    def check(spec: EnvSpec, config: PeerConfig) -> None:
+        """Refuse choices for actions."""
         check_action(spec)
+
+    def __init__(self, spec: EnvSpec, config: PeerConfig, make_envs: MakeEnvs, weights: NDArray) -> None:
+        self.check(spec, config)
         self.spec, self.config, self.make_envs, self.weights = spec, config, make_envs, weights
         self.counter = Counter()
         self.reference_point = np.array(spec.reference_point)
@@ -138,10 +143,16 @@ class GPILSPeer(ConditionedPeer):
 class PGMORLPeer(TorchPeer):
     """PGMORL: a population of PPO policies, each trained on the weight for which the model predicts most."""
 
-    def __init__(self, spec: EnvSpec, config: PeerConfig, make_envs: MakeEnvs, weights: NDArray) -> None:
-        super().__init__(spec, config, make_envs, weights)
+    @staticmethod
+    def check(spec: EnvSpec, config: PeerConfig) -> None:
+        """Refuse choices for actions, more objectives than it knows, and more or fewer tasks than it can have."""
+        TorchPeer.check(spec, config)
         if spec.num_objectives > 3:
             raise ConfigError(f"{spec.name} has {spec.num_objectives} objectives; PGMORL knows only two or three")
+        count_tasks(PGMORLSettings(**config.settings), spec.num_objectives)
+
+    def __init__(self, spec: EnvSpec, config: PeerConfig, make_envs: MakeEnvs, weights: NDArray) -> None:
+        super().__init__(spec, config, make_envs, weights)
         self.settings, self._numbers = PGMORLSettings(**config.settings), itertools.count()
         self.archive = Archive(self.pooled_statistics)
         self.agent = self._make_agent()
@@ -161,15 +172,7 @@ class PGMORLPeer(TorchPeer):
         return self.make_env("training", next(self._numbers))
 
     def num_tasks(self) -> int:
-        """As asked, or one per weight of the lattice."""
-        lattice = len(generate_weights(self.settings.delta_weight, self.spec.num_objectives))
-        tasks = self.settings.pop_size or lattice
-        if not MIN_TASKS <= tasks <= lattice:
-            raise ConfigError(
-                f"PGMORL would train {tasks} tasks; it needs {MIN_TASKS} at least, and delta_weight "
-                f"{self.settings.delta_weight} gives {lattice} weights: change pop_size or delta_weight"
-            )
-        return tasks
+        return count_tasks(self.settings, self.spec.num_objectives)
 
     def schedule(self) -> tuple[int, int]:
         """Iterations of the warm-up and of a generation, in a short run their published share of it."""
@@ -216,6 +219,18 @@ class PGMORLPeer(TorchPeer):
             (weights / weights.sum(1, keepdims=True))[:, None],
             count([agent.networks for agent in agents]),
         )
+
+
+def count_tasks(settings: PGMORLSettings, num_objectives: int) -> int:
+    """As asked, or one per weight of the lattice."""
+    lattice = len(generate_weights(settings.delta_weight, num_objectives))
+    tasks = settings.pop_size or lattice
+    if not MIN_TASKS <= tasks <= lattice:
+        raise ConfigError(
+            f"PGMORL would train {tasks} tasks; it needs {MIN_TASKS} at least, and delta_weight "
+            f"{settings.delta_weight} gives {lattice} weights: change pop_size or delta_weight"
+        )
+    return tasks
 
 
 class BudgetedPGMORL(PGMORL):
