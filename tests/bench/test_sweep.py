@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,10 @@ from trade_runs import PROBLEM, SETTINGS
 from ucb_moppo import cli
 from ucb_moppo.bench import cell
 from ucb_moppo.bench.cell import Outcome, Task
-from ucb_moppo.bench.display import Board, Lines, make_table
+from ucb_moppo.bench.display import Board, Lines, make_table, stands
 from ucb_moppo.bench.result import read_result
 from ucb_moppo.bench.spec import Cell
-from ucb_moppo.bench.sweep import Sweep, make_sweep, run_sweep
+from ucb_moppo.bench.sweep import Sweep, describe_sweep, make_sweep, run_sweep
 from ucb_moppo.lock import locked
 from ucb_moppo.run import Run
 
@@ -207,6 +208,35 @@ def test_time_left_is_by_the_pace_of_the_same_problem(tmp_path: Path) -> None:
     assert board.line() == "1 of 3 cells done, about 1 min 23 s left"
     board.slots = 2
     np.testing.assert_allclose(board.left(), 7500 / 180)
+
+
+def test_time_left_is_within_the_time_of_each_cell(tmp_path: Path) -> None:
+    """At 1/180 s a step the cells need 6,000/180 = 33.3 and 50 s more. Of 45 s the first has spent 20."""
+    board = sample_board(tmp_path, 1)
+    board.tasks = [replace(task, cell=replace(task.cell, max_seconds=45)) for task in board.tasks]
+    np.testing.assert_allclose(board.left(), 25 + 45)
+    board.tasks = [replace(task, cell=replace(task.cell, max_seconds=10)) for task in board.tasks]
+    np.testing.assert_allclose(board.left(), 0 + 10)
+
+
+def test_pre_training_counts_as_progress(tmp_path: Path) -> None:
+    """1,500 steps of pre-training and none of training, of 9,000, in 30 s: 17%, and 7,500 steps of 0.02 s left."""
+    task = Task(Cell("Swimmer-v2", "pdmorl", 0), tmp_path / "runs", tmp_path / "results", 9000)
+    task.run.mkdir(parents=True)
+    found = {"training_steps": 0, "pretraining_steps": 1500, "seconds": 30.0}
+    (task.run / "summary.json").write_text(json.dumps(found))
+    board = Board([task], 1)
+    assert stands(task, board).plain.strip() == "17%"
+    np.testing.assert_allclose(board.left(), 150)
+
+
+def test_only_ray_knows_how_many_cells_run_on_all_its_cpus(tmp_path: Path) -> None:
+    board, lines = sample_board(tmp_path, 0), io.StringIO()
+    Lines(lines).start(board)
+    assert lines.getvalue() == "3 cells, as many at a time as Ray has CPUs\n"
+    assert board.line() == "1 of 3 cells done"
+    sweep = sweep_of(tmp_path, "ray", seeds=[0, 1])
+    assert describe_sweep(sweep).startswith("sweep: 2 cells, as many at a time as Ray has CPUs\n")
 
 
 def test_the_table_has_a_row_per_method_and_a_column_per_seed(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucb_moppo.envs.base import EnvSpec
+from ucb_moppo.errors import ConfigError
 from ucb_moppo.peers.base import Counts, MakeEnvs, PeerConfig, Snapshot
 from ucb_moppo.ppo.networks import OWN, Network
 
@@ -51,6 +52,12 @@ class StubPeer:
     shown: ClassVar[tuple[dict[str, NDArray], NDArray] | None] = None
     after_steps: ClassVar[Callable[[Counts], None]] = staticmethod(lambda counts: None)
     looks: ClassVar[list[Counts]] = []
+
+    @staticmethod
+    def check(spec: EnvSpec, config: PeerConfig) -> None:
+        """Refuse fewer steps than one batch."""
+        if config.steps < config.settings["batch"]:
+            raise ConfigError(f"steps is {config.steps}, too few for the stub")
 
     def __init__(self, spec: EnvSpec, config: PeerConfig, make_envs: MakeEnvs, weights: NDArray) -> None:
         self.spec, self.config, self.settings = spec, config, StubSettings(**config.settings)

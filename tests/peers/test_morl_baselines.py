@@ -153,10 +153,12 @@ def test_it_is_compared_with_ours(trained: tuple[Run, int], ours: Run, tmp_path:
 # --- the agents themselves ---------------------------------------------------------------------------------
 
 
-def make_peer(kind: Any, method: str, steps: int = STEPS, problem: str = "Swimmer-v2", **changes: Any) -> Any:
-    spec = make_spec(problem, HORIZON)
+def make_peer(
+    kind: Any, method: str, steps: int = STEPS, problem: str = "Swimmer-v2", horizon: int = HORIZON, **changes: Any
+) -> Any:
+    spec = make_spec(problem, horizon)
     settings = make_settings(method, problem, SMALL[method] | changes)
-    config = PeerConfig(problem, method, 3, steps, HORIZON, spec.reference_point, threads=1, settings=settings)
+    config = PeerConfig(problem, method, 3, steps, horizon, spec.reference_point, threads=1, settings=settings)
     return kind(spec, config, config.make_envs(), WEIGHTS)
 
 
@@ -270,6 +272,42 @@ def test_a_short_pgmorl_run_keeps_the_published_shares() -> None:
         make_peer(PGMORLPeer, "pgmorl", **published, pop_size=9)
     with pytest.raises(ConfigError, match=r"would train 3 tasks; it needs 4 at least"):
         make_peer(PGMORLPeer, "pgmorl", delta_weight=0.5)
+
+
+@pytest.mark.parametrize("horizon", [1, 3])
+def test_pgmorl_meets_its_budget_where_episodes_end_in_rollouts(horizon: int, tmp_path: Path) -> None:
+    """Rollouts are 16 calls in each of two environments, of which every second or every fourth only resets."""
+    run = ucb_moppo.train(
+        "Swimmer-v2",
+        method="pgmorl",
+        steps=400,
+        horizon=horizon,
+        evaluations=1,
+        threads=1,
+        out=tmp_path / "run",
+        quiet=True,
+        **SMALL["pgmorl"],
+    )
+    assert run.summary["training_steps"] == 400
+    assert run.summary["finished"] is True
+
+
+def test_pgmorl_anneals_over_the_budget_where_episodes_end_in_rollouts() -> None:
+    """With one step per episode, 5 tasks take 80 steps in an iteration of 160 calls; 320 steps are 3 planned
+    iterations. The package begins at iteration 0 with 1 - (0 - 1)/3 of the rate. Each further iteration
+    is half of a planned one, a sixth of the rate less."""
+    peer = make_peer(PGMORLPeer, "pgmorl", steps=320, horizon=1, anneal_lr=True, learning_rate=0.003)
+    rates = []
+
+    def on_steps(counts: Counts) -> None:
+        if counts.training % 80 == 1:
+            rates.append(peer.agent.agents[0].optimizer.param_groups[0]["lr"])
+        if counts.training == 320:
+            raise Enough
+
+    with pytest.raises(Enough):
+        peer.train(on_steps)
+    np.testing.assert_allclose(rates, [0.004, 0.0035, 0.003, 0.0025])
 
 
 def test_choices_are_refused(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from ucb_moppo.errors import ConfigError
 from ucb_moppo.evaluation import evaluate
 from ucb_moppo.pareto import hypervolume
 from ucb_moppo.peers.base import Counts, PeerConfig
-from ucb_moppo.peers.pdmorl import make_peer
 from ucb_moppo.peers.pdmorl.interpolation import fit_interpolation, key_preferences
 from ucb_moppo.peers.pdmorl.networks import apply_actor
 from ucb_moppo.peers.pdmorl.peer import PDMORL, make_paces
@@ -43,7 +42,7 @@ def peer(problem: str = TRADE, steps: int = 300, seed: int = 0, **settings: Any)
     config = PeerConfig(problem, "pdmorl", seed=seed, steps=steps, threads=1, settings=values)
     make_envs = config.make_envs()
     env = make_envs(1)
-    return make_peer(env.spec, config, make_envs, even_weights(env.spec.num_objectives, 11))
+    return PDMORL(env.spec, config, make_envs, even_weights(env.spec.num_objectives, 11))
 
 
 def returns(trained: PDMORL) -> np.ndarray:
@@ -153,7 +152,7 @@ def test_discrete_actions_are_refused_with_the_remedy():
     config = PeerConfig("probe_envs:probe/Counter-v0", "pdmorl", settings=vars(PDMORLSettings()))
     spec = make_batch(config.problem, 1).spec
     with pytest.raises(ConfigError, match=r"needs Box actions.*3 choices.*--method ucb"):
-        make_peer(spec, config, config.make_envs(), even_weights(2))
+        PDMORL(spec, config, config.make_envs(), even_weights(2))
 
 
 def test_too_few_steps_are_refused():

@@ -8,8 +8,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 import ucb_moppo
+from trade_runs import train_trade
 from ucb_moppo.errors import ConfigError
 from ucb_moppo.peers.pdmorl.networks import ACTOR, apply_actor
+from ucb_moppo.report import write_report
 
 TINY = {"workers": 4, "cells": 16, "batch": 16, "key_batch": 16, "random_share": 0.1}
 
@@ -46,6 +48,19 @@ def test_a_loaded_policy_acts_in_numpy_as_the_jax_actor_does(run):
     actor = {name: jnp.asarray(array) for name, array in policy.actor.items()}
     weight = jnp.broadcast_to(jnp.array([0.3, 0.7], jnp.float32), (5, 2))
     assert_allclose(policy(observation), apply_actor(actor, jnp.asarray(observation), weight), rtol=1e-5, atol=1e-6)
+
+
+def test_it_is_reported_and_compared_with_ours(run, tmp_path):
+    """Problem, horizon and reference point are the same: one section. A mean over one seed is that run's."""
+    ours = train_trade(tmp_path / "ours", steps=299)
+    page = write_report([run.path, ours.path], tmp_path / "report")
+    assert "pdmorl" in page.read_text(encoding="utf-8")
+    (table,) = (tmp_path / "report" / "tables").glob("comparison-*.csv")
+    with table.open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["method"], row["seeds"]) for row in rows] == [("ucb", "0"), ("pdmorl", "0")]
+    found = [(float(row["HV mean"]), float(row["EU mean"])) for row in rows]
+    assert_allclose(found, [(one.summary["hypervolume"], one.summary["expected_utility"]) for one in (ours, run)])
 
 
 def test_what_it_cannot_train_is_found_before_anything_is_written(tmp_path):

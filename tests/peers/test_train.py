@@ -14,6 +14,8 @@ import ucb_moppo
 from peers.stub_peer import NETWORK, StubPeer
 from tiny_runs import train_tiny
 from ucb_moppo import cli
+from ucb_moppo.bench.spec import Cell, cell_config, check_cells, parse_spec
+from ucb_moppo.config import default_config
 from ucb_moppo.errors import ConfigError, Interrupted
 from ucb_moppo.peers import PEERS, Entry, make_settings
 from ucb_moppo.reevaluation import evaluate_run
@@ -80,7 +82,7 @@ def test_our_own_policies_get_the_same_bits_through_the_peers_path(tmp_path: Pat
 
 
 def test_the_weights_and_the_number_of_evaluations_are_those_of_our_default_run(tmp_path: Path) -> None:
-    from ucb_moppo.config import default_config, override, resolve
+    from ucb_moppo.config import override, resolve
     from ucb_moppo.envs import make_spec
     from ucb_moppo.peers.base import PeerConfig
     from ucb_moppo.peers.weights import our_num_stages, our_probes, positions_of
@@ -212,8 +214,6 @@ def test_mistakes_on_the_command_line(options: list[str], message: str, monkeypa
 
 def test_a_cell_of_a_sweep(tmp_path: Path) -> None:
     """Its settings are decided and checked beforehand, those of the run and those of the method alike."""
-    from ucb_moppo.bench.spec import Cell, cell_config
-
     config = cell_config(Cell("Swimmer-v2", "stub", 4, {"steps": 60, "horizon": 4, "batch": 20}))
     assert (config.seed, config.steps, config.horizon) == (4, 60, 4)
     assert config.settings == {"batch": 20, "pretraining": 0, "rate": 0.25, "layers": (3,)}
@@ -221,3 +221,61 @@ def test_a_cell_of_a_sweep(tmp_path: Path) -> None:
     assert run.config == json.loads(json.dumps(config.to_json()))
     with pytest.raises(ConfigError, match=r"cell Swimmer-v2/stub-seed4: unknown setting 'bach' of stub"):
         cell_config(Cell("Swimmer-v2", "stub", 4, {"bach": 20}))
+
+
+SWEEP: dict[str, Any] = {"name": "x", "problems": ["Swimmer-v2"], "methods": ["ucb", "stub"], "seeds": [0]}
+
+
+def test_a_preset_of_a_sweep_is_for_our_methods_alone() -> None:
+    """A peer has its published settings; named under the peer itself, a preset is a mistake."""
+    asked = {"settings": {"preset": "paper"}, "per_problem": {"Swimmer-v2": {"preset": "paper", "steps": 90_000}}}
+    ours, peer = parse_spec(SWEEP | asked).cells()
+    assert cell_config(ours).ppo == default_config("Swimmer-v2", "paper").ppo
+    assert cell_config(peer) == cell_config(Cell("Swimmer-v2", "stub", 0, {"steps": 90_000}))
+    _, peer = parse_spec(SWEEP | {"per_method": {"stub": {"preset": "paper"}}}).cells()
+    with pytest.raises(ConfigError, match="unknown setting 'preset' of stub"):
+        cell_config(peer)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"steps": 2.5e6}, "steps is 2500000.0; it must be a whole number"),
+        ({"steps": "90"}, "steps is '90'; it must be a whole number"),
+        ({"horizon": 20.0}, "horizon is 20.0; it must be a whole number or null"),
+        ({"episodes": True}, "episodes is True; it must be a whole number"),
+        ({"reference_point": 0.0}, "reference_point is 0.0; it must be a list or null"),
+        ({"protocol": 1}, "protocol is 1; it must be text"),
+        ({"settings": {"batch": 20}}, "unknown setting 'settings' of stub"),
+        ({"steps": 9}, "steps is 9, too few for the stub"),
+    ],
+)
+def test_a_peer_s_cell_is_checked_before_it_runs(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as fault:
+        check_cells([Cell("Swimmer-v2", "stub", 0, settings)])
+    assert str(fault.value).startswith(f"cell Swimmer-v2/stub-seed0: {message}")
+
+
+def test_a_sweep_finds_a_missing_extra(monkeypatch: Any) -> None:
+    monkeypatch.setitem(PEERS, "stub", Entry("no_such_package.peer:make", "peers.stub_peer:published"))
+    with pytest.raises(ConfigError, match=r"stub-seed0: method stub needs no_such_package.*pip install"):
+        check_cells([Cell("Swimmer-v2", "stub", 0)])
+
+
+@pytest.mark.parametrize(
+    ("problem", "method", "settings", "message"),
+    [
+        ("Counter", "pdmorl", {}, "needs Box actions"),
+        ("Trade", "pdmorl", {"steps": 12}, "steps is 12, too few for 3 key preferences and 10 workers"),
+        ("Counter", "capql", {}, "3 discrete choices"),
+        ("FourBall", "pgmorl", {}, "has 4 objectives; PGMORL knows only two or three"),
+        ("Trade", "pgmorl", {"pop_size": 9}, "would train 9 tasks"),
+    ],
+)
+def test_a_sweep_finds_what_a_method_cannot_train(
+    problem: str, method: str, settings: dict[str, Any], message: str
+) -> None:
+    if method != "pdmorl":
+        pytest.importorskip("morl_baselines", reason="needs the extra 'peers': pip install 'ucb-moppo[peers]'")
+    with pytest.raises(ConfigError, match=rf"cell .*{message}"):
+        check_cells([Cell(f"probe_envs:probe/{problem}-v0", method, 0, settings)])

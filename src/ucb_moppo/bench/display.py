@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TextIO
+from typing import Any, Protocol, TextIO
 
 import numpy as np
 from rich.console import Console, Group
@@ -23,6 +23,7 @@ class Board:
 
     tasks: Sequence[Task]
     slots: int
+    """Cells at a time (0: as many as Ray has CPUs, which only Ray knows)."""
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     """By name, of the cells that have ended."""
 
@@ -30,22 +31,25 @@ class Board:
         return sum(outcome.succeeded == succeeded for outcome in self.outcomes.values())
 
     def left(self) -> float | None:
-        """Seconds until the sweep ends, at the pace of runs on the same problem; None before there is one."""
-        found = {task.cell.name: progress(task) for task in self.tasks}
+        """Seconds until the sweep ends, at the pace of runs on the same problem and within the time of each cell.
+
+        None before there is a pace, and where nobody knows how many cells run at a time.
+        """
+        stand = {task.cell.name: spent(progress(task)) for task in self.tasks}
         paces: dict[str, list[float]] = {}
         for task in self.tasks:
-            steps, seconds = (found[task.cell.name].get(name) or 0 for name in ("training_steps", "seconds"))
+            steps, seconds = stand[task.cell.name]
             if steps:
                 paces.setdefault(task.cell.problem, []).append(seconds / steps)
-        if not paces:
+        if not paces or not self.slots:
             return None
         anywhere = float(np.mean([pace for known in paces.values() for pace in known]))
-        seconds = 0.0
+        left = 0.0
         for task in self.tasks:
             if task.cell.name not in self.outcomes:
                 pace = float(np.mean(paces.get(task.cell.problem, [anywhere])))
-                seconds += pace * max(0, task.steps - (found[task.cell.name].get("training_steps") or 0))
-        return seconds / self.slots
+                left += still_needed(task, *stand[task.cell.name], pace)
+        return left / self.slots
 
     def line(self) -> str:
         """12 of 36 cells done, 1 failed, about 2 h 10 min left."""
@@ -56,6 +60,23 @@ class Board:
         if left is not None and len(self.outcomes) < len(self.tasks):
             parts.append(f"about {format_seconds(left)} left")
         return ", ".join(parts)
+
+
+def spent(found: Mapping[str, Any]) -> tuple[int, float]:
+    """Steps of the budget, those of pre-training included, and seconds that a summary tells of."""
+    steps = (found.get("training_steps") or 0) + (found.get("pretraining_steps") or 0)
+    return steps, found.get("seconds") or 0.0
+
+
+def still_needed(task: Task, steps: int, seconds: float, pace: float) -> float:
+    """Seconds from here to the last step of a cell at a pace in seconds per step, or to the end of its time."""
+    needed, limit = pace * max(0, task.steps - steps), task.cell.max_seconds
+    return needed if limit is None else min(needed, max(0.0, limit - seconds))
+
+
+def at_a_time(slots: int) -> str:
+    """1 at a time."""
+    return f"{slots} at a time" if slots else "as many at a time as Ray has CPUs"
 
 
 class Display(Protocol):
@@ -76,7 +97,7 @@ class Lines:
 
     def start(self, board: Board) -> None:
         self._board = board
-        self._print(f"{len(board.tasks)} cells, {board.slots} at a time")
+        self._print(f"{len(board.tasks)} cells, {at_a_time(board.slots)}")
 
     def ended(self, task: Task, outcome: Outcome) -> None:
         self._print(f"{task.cell.name}: {describe(task, outcome)}  ({self._board.line()})")
@@ -132,7 +153,7 @@ def stands(task: Task, board: Board) -> Text:
         return Text(hypervolume, "green")
     if not found:
         return Text("", "dim")
-    return Text(f"{(found.get('training_steps') or 0) / task.steps:.0%} {hypervolume}")
+    return Text(f"{spent(found)[0] / task.steps:.0%} {hypervolume}")
 
 
 def describe(task: Task, outcome: Outcome) -> str:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from ucb_moppo.config import SECTIONS, Config, default_config, override, resolve
 from ucb_moppo.envs import make_spec
 from ucb_moppo.errors import ConfigError, nearest_names
-from ucb_moppo.peers import PEERS, check_method
+from ucb_moppo.peers import PEERS, check_method, find_peer
 from ucb_moppo.peers.base import PeerConfig
 
 LISTS = {"problems": str, "methods": str, "seeds": int}
@@ -62,10 +62,14 @@ class Spec:
         ]
 
     def _cell(self, problem: str, method: str, seed: int) -> Cell:
-        # One shard unless told otherwise: left open, their number and with it the last bits of a result would hang
-        # on the cores that a cell happens to get.
-        settings = {**({} if method in PEERS else {"shards": 1}), **self.settings}
-        settings |= {**self.per_problem.get(problem, {}), **self.per_method.get(method, {})}
+        settings = {**self.settings, **self.per_problem.get(problem, {})}
+        if method in PEERS:
+            settings.pop("preset", None)  # it has its published settings
+        else:
+            # One shard unless told otherwise: left open, their number and with it the last bits of a result would
+            # hang on the cores that a cell happens to get.
+            settings = {"shards": 1} | settings
+        settings |= self.per_method.get(method, {})
         max_seconds = settings.pop("max_seconds", None)
         return Cell(problem, method, seed, settings, max_seconds)
 
@@ -91,11 +95,15 @@ def cell_config(cell: Cell) -> Config | PeerConfig:
 
 
 def peer_config(cell: Cell) -> PeerConfig:
-    """Every setting of another method's run, decided."""
+    """Every setting of another method's run, decided; refused where the method could not train or is missing."""
     from ucb_moppo.peers.train import decide, make_peer_config
 
+    check_kinds(cell.settings, (PeerConfig,))
     config = make_peer_config(cell.problem, method=cell.method, seed=cell.seed, **cell.settings)
-    return decide(config, make_spec(config.problem, config.horizon, config.reference_point, config.protocol))
+    spec = make_spec(config.problem, config.horizon, config.reference_point, config.protocol)
+    config = decide(config, spec)
+    find_peer(config.method).check(spec, config)
+    return config
 
 
 def read_spec(path: Path) -> Spec:
@@ -185,9 +193,9 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def check_kinds(settings: Mapping[str, Any]) -> None:
+def check_kinds(settings: Mapping[str, Any], configs: Sequence[type] = (Config, *SECTIONS.values())) -> None:
     """Refuse settings of another kind than theirs, e.g. 2.5e6 or "2500000" steps: JSON has no types of its own."""
-    hints = {name: hint for kind in (Config, *SECTIONS.values()) for name, hint in get_type_hints(kind).items()}
+    hints = {name: hint for kind in configs for name, hint in get_type_hints(kind).items()}
     for name, value in settings.items():
         kinds = _kinds(hints[name]) if name in hints else (object,)
         fits = isinstance(value, kinds) and (not isinstance(value, bool) or bool in kinds or object in kinds)
@@ -216,4 +224,6 @@ def _kinds(hint: Any) -> tuple[type, ...]:
         return (str,)
     if origin is tuple:
         return (list,)
+    if origin is not None:
+        return (object,)
     return (float, int) if hint is float else (hint,)

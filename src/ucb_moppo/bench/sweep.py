@@ -13,7 +13,7 @@ from types import FrameType
 from typing import Any
 
 from ucb_moppo.bench.cell import Outcome, Task, examine, run_logged, run_task
-from ucb_moppo.bench.display import Board, Display, make_display
+from ucb_moppo.bench.display import Board, Display, at_a_time, make_display
 from ucb_moppo.bench.spec import cell_config, read_spec
 from ucb_moppo.cores import available_cores
 from ucb_moppo.errors import ConfigError, Interrupted, UcbMoppoError
@@ -70,7 +70,7 @@ def make_sweep(
 def run_sweep(sweep: Sweep, display: Display | None = None) -> dict[str, Outcome]:
     """Run every cell that is not finished; how each ended, by name."""
     display = display or make_display()
-    board = Board(sweep.tasks, max(1, sweep.slots))
+    board = Board(sweep.tasks, sweep.slots)
     display.start(board)
 
     def note(task: Task, outcome: Outcome) -> None:
@@ -135,7 +135,7 @@ def terminable() -> Iterator[None]:
 
 def describe_sweep(sweep: Sweep) -> str:
     """What would be done, cell by cell."""
-    lines = [f"{sweep.name}: {len(sweep.tasks)} cells, {sweep.slots or 'as many as Ray has CPUs'} at a time"]
+    lines = [f"{sweep.name}: {len(sweep.tasks)} cells, {at_a_time(sweep.slots)}"]
     words = {"new": "to run", "finished": "finished, to skip", "broken": "broken off, to continue"}
     for task in sweep.tasks:
         try:

@@ -31,7 +31,7 @@ PEERS = {
     "pgmorl": Entry("ucb_moppo.peers.morl_baselines:PGMORLPeer", "ucb_moppo.peers.settings:published_pgmorl"),
     "capql": Entry("ucb_moppo.peers.morl_baselines:CAPQLPeer", "ucb_moppo.peers.settings:published_capql"),
     "gpils": Entry("ucb_moppo.peers.morl_baselines:GPILSPeer", "ucb_moppo.peers.settings:published_gpils"),
-    "pdmorl": Entry("ucb_moppo.peers.pdmorl:make_peer", "ucb_moppo.peers.pdmorl.settings:published"),
+    "pdmorl": Entry("ucb_moppo.peers.pdmorl:PDMORL", "ucb_moppo.peers.pdmorl.settings:published"),
 }
 
 
@@ -39,8 +39,12 @@ class MakePeer(Protocol):
     """Makes a peer for a problem from a config whose every setting is decided.
 
     ``make_envs(num_envs, num_threads)`` makes its environments; ``weights`` [W, m] are those that a conditioned
-    policy is evaluated on.
+    policy is evaluated on. Refuses what ``check`` refuses.
     """
+
+    def check(self, spec: EnvSpec, config: PeerConfig) -> None:
+        """Refuse a run that could not be, without making anything."""
+        ...
 
     def __call__(self, spec: EnvSpec, config: PeerConfig, make_envs: MakeEnvs, weights: NDArray) -> Peer: ...
 
@@ -53,7 +57,7 @@ def check_method(method: str) -> None:
 
 
 def find_peer(method: str) -> MakePeer:
-    """The constructor of a peer; what it needs and is not installed is found here."""
+    """The class of a peer; what it needs and is not installed is found here."""
     make: MakePeer = _find(method, _entry(method).make)
     return make
 

@@ -44,8 +44,13 @@ VARIANCE_FLOOR = 1e-8
 class TorchPeer:
     """What the three have in common: seeds, threads, counted environments, silence."""
 
-    def __init__(self, spec: EnvSpec, config: PeerConfig, make_envs: MakeEnvs, weights: NDArray) -> None:
+    @staticmethod
+    def check(spec: EnvSpec, config: PeerConfig) -> None:
+        """Refuse choices for actions."""
         check_action(spec)
+
+    def __init__(self, spec: EnvSpec, config: PeerConfig, make_envs: MakeEnvs, weights: NDArray) -> None:
+        self.check(spec, config)
         self.spec, self.config, self.make_envs, self.weights = spec, config, make_envs, weights
         self.counter = Counter()
         self.reference_point = np.array(spec.reference_point)
@@ -138,10 +143,16 @@ class GPILSPeer(ConditionedPeer):
 class PGMORLPeer(TorchPeer):
     """PGMORL: a population of PPO policies, each trained on the weight for which the model predicts most."""
 
-    def __init__(self, spec: EnvSpec, config: PeerConfig, make_envs: MakeEnvs, weights: NDArray) -> None:
-        super().__init__(spec, config, make_envs, weights)
+    @staticmethod
+    def check(spec: EnvSpec, config: PeerConfig) -> None:
+        """Refuse choices for actions, more objectives than it knows, and more or fewer tasks than it can have."""
+        TorchPeer.check(spec, config)
         if spec.num_objectives > 3:
             raise ConfigError(f"{spec.name} has {spec.num_objectives} objectives; PGMORL knows only two or three")
+        count_tasks(PGMORLSettings(**config.settings), spec.num_objectives)
+
+    def __init__(self, spec: EnvSpec, config: PeerConfig, make_envs: MakeEnvs, weights: NDArray) -> None:
+        super().__init__(spec, config, make_envs, weights)
         self.settings, self._numbers = PGMORLSettings(**config.settings), itertools.count()
         self.archive = Archive(self.pooled_statistics)
         self.agent = self._make_agent()
@@ -153,21 +164,15 @@ class PGMORLPeer(TorchPeer):
             own.pop(name)
         own["warmup_iterations"], own["evolutionary_iterations"] = self.schedule()
         with quiet(), registered(self._next_env) as env_id:
-            return PGMORL(env_id, self.reference_point, **own, log=False, seed=self.config.seed, device="cpu")
+            return BudgetedPGMORL(
+                self.iterations, env_id, self.reference_point, **own, log=False, seed=self.config.seed, device="cpu"
+            )
 
     def _next_env(self, **_: Any) -> CountedEnv:
         return self.make_env("training", next(self._numbers))
 
     def num_tasks(self) -> int:
-        """As asked, or one per weight of the lattice."""
-        lattice = len(generate_weights(self.settings.delta_weight, self.spec.num_objectives))
-        tasks = self.settings.pop_size or lattice
-        if not MIN_TASKS <= tasks <= lattice:
-            raise ConfigError(
-                f"PGMORL would train {tasks} tasks; it needs {MIN_TASKS} at least, and delta_weight "
-                f"{self.settings.delta_weight} gives {lattice} weights: change pop_size or delta_weight"
-            )
-        return tasks
+        return count_tasks(self.settings, self.spec.num_objectives)
 
     def schedule(self) -> tuple[int, int]:
         """Iterations of the warm-up and of a generation, in a short run their published share of it."""
@@ -179,9 +184,18 @@ class PGMORLPeer(TorchPeer):
 
     def run(self) -> None:
         env = NormalisedLike(self.make_env("evaluation"), self.pooled_statistics)
-        # Its own end is at a whole iteration before the budget: ask for more, the budget ends the run.
-        per_iteration = self.agent.batch_size * self.agent.pop_size
-        self.agent.train(self.config.steps + per_iteration, env, self.reference_point)
+        # It counts calls, and ends with a whole iteration. A call after the end of an episode only resets, but each
+        # such follows a step: twice the budget and an iteration is enough, and the budget ends the run.
+        self.agent.train(2 * self.config.steps + self.steps_per_round(), env, self.reference_point)
+
+    def steps_per_round(self) -> int:
+        """Of one iteration of all tasks."""
+        return self.settings.num_envs * self.settings.steps_per_iteration * self.num_tasks()
+
+    def iterations(self) -> tuple[float, int]:
+        """How many of how many are over, by the steps that were taken."""
+        per_round = self.steps_per_round()
+        return self.counter.counts.training / per_round, self.config.steps // per_round + 1
 
     def pooled_statistics(self) -> Statistics:
         """Of the observations in all training environments together; the package keeps them apart."""
@@ -205,6 +219,30 @@ class PGMORLPeer(TorchPeer):
             (weights / weights.sum(1, keepdims=True))[:, None],
             count([agent.networks for agent in agents]),
         )
+
+
+def count_tasks(settings: PGMORLSettings, num_objectives: int) -> int:
+    """As asked, or one per weight of the lattice."""
+    lattice = len(generate_weights(settings.delta_weight, num_objectives))
+    tasks = settings.pop_size or lattice
+    if not MIN_TASKS <= tasks <= lattice:
+        raise ConfigError(
+            f"PGMORL would train {tasks} tasks; it needs {MIN_TASKS} at least, and delta_weight "
+            f"{settings.delta_weight} gives {lattice} weights: change pop_size or delta_weight"
+        )
+    return tasks
+
+
+class BudgetedPGMORL(PGMORL):
+    """Where it anneals the learning rate, it does so over the budget, not over what it was asked for."""
+
+    def __init__(self, iterations: Callable[[], tuple[float, int]], *args: Any, **options: Any) -> None:
+        self._iterations = iterations
+        super().__init__(*args, **options)
+
+    def _PGMORL__train_all_agents(self, iteration: int, max_iterations: int) -> None:
+        done, planned = self._iterations()
+        super()._PGMORL__train_all_agents(iteration=done, max_iterations=planned)
 
 
 class Archive(ParetoArchive):

@@ -33,20 +33,21 @@ from ucb_moppo.peers.pdmorl.update import (
 PRETRAINING, TRAINING = 0, 1
 
 
-def make_peer(spec: EnvSpec, config: PeerConfig, make_envs: MakeEnvs, weights: NDArray) -> PDMORL:
-    """PD-MORL on a problem with Box actions; what it cannot do is refused here."""
-    if spec.action.discrete:
-        raise ConfigError(
-            f"method pdmorl needs Box actions, but {spec.name} has {spec.action.size} choices (Discrete): "
-            f"train it with --method ucb, mean, random or fixed"
-        )
-    return PDMORL(spec, config, make_envs, weights)
-
-
 class PDMORL:
     """One run of PD-MORL."""
 
+    @staticmethod
+    def check(spec: EnvSpec, config: PeerConfig) -> None:
+        """Refuse choices for actions, and a budget in which not every environment steps once."""
+        if spec.action.discrete:
+            raise ConfigError(
+                f"method pdmorl needs Box actions, but {spec.name} has {spec.action.size} choices (Discrete): "
+                f"train it with --method ucb, mean, random or fixed"
+            )
+        make_paces(PDMORLSettings(**config.settings), config.steps, len(key_preferences(spec.num_objectives)))
+
     def __init__(self, spec: EnvSpec, config: PeerConfig, make_envs: MakeEnvs, weights: NDArray) -> None:
+        self.check(spec, config)
         self.spec, self.seed, self.threads, self.weights = spec, config.seed, config.threads, weights
         self.make_envs, self.settings = make_envs, PDMORLSettings(**config.settings)
         self.keys = key_preferences(spec.num_objectives)
