@@ -17,7 +17,15 @@ from ucb_moppo.bench.result import make_result, write_result
 from ucb_moppo.errors import DamagedFileError, RunFormatError
 from ucb_moppo.report import write_report
 from ucb_moppo.report.benchmark import SHARES, costs_table, efficiency_table, improvement_table, overview_table
-from ucb_moppo.report.data import RunData, Section, load_all, load_data, make_groups, make_sections
+from ucb_moppo.report.data import (
+    RunData,
+    Section,
+    describe_runs,
+    load_all,
+    load_data,
+    make_groups,
+    make_sections,
+)
 from ucb_moppo.report.paper import published
 from ucb_moppo.report.statistics import first_reached, probability_of_improvement
 from ucb_moppo.report.tables import comparison_table, plus_minus, to_html, to_latex, to_markdown
@@ -97,6 +105,15 @@ def test_other_methods_have_settings_of_their_own(tmp_path: Path) -> None:
     (section,) = make_sections(load_all([tmp_path]))
     assert [group.label for group in section.groups] == ["ucb", "pgmorl"]
     assert comparison_table(section).note.endswith(" Training steps: ucb 2,000, pgmorl 900.")
+
+
+def test_a_run_that_time_ended_is_not_said_to_go_on(tmp_path: Path) -> None:
+    write_results(tmp_path, "Swimmer-v2", "ucb", [10])
+    assert describe_runs(load_all([tmp_path])) == "run ucb-seed0 · seed 0 · 2,000 training steps"
+    write_results(tmp_path, "Swimmer-v2", "pgmorl", [5], finished=False, stopped="max_seconds")
+    (peer,) = load_all([tmp_path / "Swimmer-v2" / "pgmorl-seed0.json"])
+    assert describe_runs([peer]) == "run pgmorl-seed0 · seed 0 · 2,000 training steps, where its time was up"
+    assert describe_runs(load_all([tmp_path])).endswith(" · 2,000 training steps · 1 ended by a limit of time")
 
 
 def test_a_method_is_the_same_column_whatever_another_did_on_one_problem(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -133,6 +134,7 @@ def load_result(path: Path) -> Result:
     data = read_result(path)
     names = ("problem", "method", "seed", "objectives", "reference_point", "finished", "policies", "parameters")
     summary = {name: data[name] for name in (*names, "seconds", "commit", "hardware")} | data["found"]
+    summary["stopped"] = data.get("stopped")
     curve = {name: column for name, column in data["curve"].items() if name in (*COSTS, *INDICATORS)}
     return Result(
         path=path,
@@ -391,14 +393,21 @@ def describe_runs(runs: list[Result]) -> str:
     steps = sorted({int(run.summary["training_steps"]) for run in runs})
     counted = f"{steps[0]:,}" if len(steps) == 1 else f"{steps[0]:,} to {steps[-1]:,}"
     if len(runs) == 1:
-        state = "" if runs[0].summary.get("finished") else " so far"
-        return f"run {runs[0].name} · seed {runs[0].seed} · {counted} training steps{state}"
-    unfinished = sum(not run.summary.get("finished") for run in runs)
-    state = f" · {unfinished} still training" if unfinished else ""
+        word = {"unfinished": " so far", "stopped": ", where its time was up"}.get(_state(runs[0]), "")
+        return f"run {runs[0].name} · seed {runs[0].seed} · {counted} training steps{word}"
+    states = Counter(map(_state, runs))
+    words = {"unfinished": "still training", "stopped": "ended by a limit of time"}
+    state = "".join(f" · {states[name]} {word}" for name, word in words.items() if states[name])
     if len(runs) > 4:
         return f"{_list_seeds(runs)} · {counted} training steps{state}"
     names = ", ".join(run.name for run in runs)
     return f"runs {names} · {_seeds([run.seed for run in runs])} · {counted} training steps{state}"
+
+
+def _state(run: Result) -> str:
+    if run.summary.get("finished"):
+        return "finished"
+    return "stopped" if run.summary.get("stopped") else "unfinished"
 
 
 def _list_seeds(runs: list[Result]) -> str:
