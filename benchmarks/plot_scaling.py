@@ -49,9 +49,9 @@ def draw_hypervolume(axes: Axes) -> None:
 def main() -> None:
     figure, axes = plt.subplots(2, 3, figsize=(13, 7), layout="constrained")
     problem = read("policies")[0]["problem"]
-    draw(axes[0, 0], "policies", "steps per CPU second", f"throughput, {problem}", "policies K")
-    draw(axes[0, 1], "active", "steps per CPU second", "throughput", "environments per policy N")
-    draw(axes[0, 2], "shards", "steps per CPU second", "throughput", "shards S")
+    draw(axes[0, 0], "policies", "steps per second", f"throughput, {problem}", "policies K")
+    draw(axes[0, 1], "active", "steps per second", "throughput", "environments per policy N")
+    draw(axes[0, 2], "shards", "steps per second", "throughput", "shards S")
     draw(axes[1, 0], "policies", "memory, GiB", "memory of all processes", "policies K")
     draw(axes[1, 1], "shards", "memory, GiB", "memory of all processes", "shards S")
     draw_hypervolume(axes[1, 2])
