@@ -6,8 +6,8 @@ Raw physics is the bare ``mujoco.batch.Batch`` on all cores: it takes the very s
 from the same states under the same controls, because what a step costs depends on what touches what. Training
 runs in one process with all cores and with a shard per core. Shards train a part at a time, that is some five
 seconds, before they wait for each other, as they do in `train`. The three are measured in turns, and medians are
-compared, so that a noisy moment meets all of them. The ratio of CPU time (of the busiest core) says about what it
-would be if nothing else ran. `train` chooses one of the two layouts by itself, which the last column names, with
+compared, so that a noisy moment meets all of them. The ratio of CPU time is what physics needs of all the CPU time
+that shards spend: the rest is acting and updating, without any waiting. `train` chooses one of the two layouts by itself, which the last column names, with
 the ratio to hold against the aim. Shares are of the time of a whole training iteration in one process (rollout
 and update, compiled).
 """
@@ -122,12 +122,12 @@ def measure(config: Config, rounds: int) -> Measurement:
         found.updating.append((shard.clock["updating"] - before[2]) / part)
         cpu = process_time()
         found.raw.append(raw_physics(physics, env.problem.frame_skip) / part)
-        found.raw_cpu.append((process_time() - cpu) / len(shards.seats) / part)
+        found.raw_cpu.append((process_time() - cpu) / part)
         start, clocks = perf_counter(), shards.clocks()
         shards.train(weights, part)
         found.sharded.append((perf_counter() - start) / part)
         spent = [now["cpu"] - then["cpu"] for now, then in zip(shards.clocks(), clocks, strict=True)]
-        found.sharded_cpu.append(max(spent) / part)
+        found.sharded_cpu.append(sum(spent) / part)
     shards.close()
     rollout_module.apply_actors = acting.function
     return found

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 
 from tiny_runs import assert_same, tiny_config, train_tiny
 from ucb_moppo.config import Config, best_num_shards, override, resolve
-from ucb_moppo.cores import available_cores, share_cores
+from ucb_moppo.cores import LIMIT, available_cores, physics_threads, share_cores
 from ucb_moppo.envs import make_spec
 from ucb_moppo.errors import ConfigError, EnvironmentFault, RunFormatError, UcbMoppoWarning, WorkerLostError
 from ucb_moppo.executor import (
@@ -28,6 +29,7 @@ from ucb_moppo.executor import (
     make_executor,
     split_policies,
 )
+from ucb_moppo.processes import ProcessWorker
 
 WEIGHTS = np.random.default_rng(0).dirichlet((1, 1), (3, 2))
 LAYOUT = {"policies": 3, "shards": 2, "steps": 1200}
@@ -119,22 +121,28 @@ def test_a_short_run_stays_in_one_process_and_a_long_one_uses_the_cores() -> Non
     [
         (10, 1, 1),
         (10, 2, 2),
-        (5, 2, 2),  # 3 and 2: 5/6 of two cores, more than 0.8
-        (3, 2, 1),  # 2 and 1: 3/4, less than 0.8
+        (5, 2, 2),
+        (3, 2, 2),  # one each, and the third on both: 1 + 1/1.6; in one shard 3/1.6
         (1, 4, 1),
         (36, 4, 4),
         (108, 64, 64),
-        # A core each for 8 shards: 10/16. Two cores each for 4: 10/12 · 0.8 = 0.67. Four each for 2: 0.8² = 0.64.
-        (10, 8, 4),
+        (10, 8, 8),  # one each, and two more on four cores each: 1 + 1/2.56; four shards: 2/1.6 + 1/2.56
+        (5, 8, 4),  # one each on two cores, and the fifth on all: 1/1.6 + 1/4.1; five shards of a core 1
     ],
 )
 def test_shards_suit_the_policies_and_the_cores(policies: int, cores: int, shards: int) -> None:
     assert best_num_shards(policies, cores) == shards
 
 
-def test_where_physics_weighs_more_one_shard_may_have_all_cores() -> None:
-    assert best_num_shards(5, 2) == 2
-    assert best_num_shards(5, 2, second_core=0.85) == 1
+def test_the_largest_shards_have_threads_for_the_cores_lent_to_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(LIMIT, raising=False)
+    assert physics_threads([5, 5], [[0], [1]]) == [1, 1]
+    assert physics_threads([2, 3], [[0], [1]]) == [1, 2]
+    assert physics_threads([1, 1, 1, 2], [[0], [1], [2], [3]]) == [1, 1, 1, 4]
+    assert physics_threads([1, 2, 1, 2], [[0, 1], [2, 3], [4, 5], [6, 7]]) == [2, 4, 2, 4]
+    assert physics_threads([1, 1, 1, 2], [[0], [1], [0], [1]]) == [1, 1, 1, 2], "no more than there are cores"
+    monkeypatch.setenv(LIMIT, "2")
+    assert physics_threads([2, 3], [[0], [1]]) == [1, 1], "cores that are only counted cannot be lent"
 
 
 @pytest.mark.parametrize(
@@ -180,6 +188,38 @@ def test_processes_give_the_bits_of_the_same_shards_in_this_process(expected: di
     finally:
         executor.close()
     assert not any(runs(seat.worker.pid) for seat in executor.seats)  # type: ignore[attr-defined]
+
+
+@pytest.mark.skipif(len(available_cores()) < 2, reason="one core cannot be lent")
+def test_a_shard_that_is_done_lends_its_cores_while_others_work() -> None:
+    """Shard 1 is stopped in the middle of a call; as soon as shard 0 has answered, 1 may use all cores."""
+    executor = ProcessExecutor(config())
+    first, second = (seat.worker for seat in executor.seats)
+    assert isinstance(first, ProcessWorker)
+    assert isinstance(second, ProcessWorker)
+    seen: list[set[int]] = []
+
+    def look() -> None:
+        try:
+            wait_until(lambda: os.sched_getaffinity(second.pid) == {*first.cores, *second.cores})
+            threads = [int(thread) for thread in os.listdir(f"/proc/{second.pid}/task")]
+            seen.extend(os.sched_getaffinity(thread) for thread in threads)
+        finally:
+            os.kill(second.pid, signal.SIGCONT)
+
+    try:
+        executor.train(WEIGHTS, 1)
+        os.kill(second.pid, signal.SIGSTOP)
+        watcher = threading.Thread(target=look)
+        watcher.start()
+        executor.train(WEIGHTS, 1)
+        watcher.join()
+        assert len(seen) > 1
+        assert all(cores == {*first.cores, *second.cores} for cores in seen)
+        for worker in (first, second):
+            assert os.sched_getaffinity(worker.pid) == set(worker.cores), "given back before the next call"
+    finally:
+        executor.close()
 
 
 def test_state_moves_from_one_executor_to_the_other(expected: dict[str, np.ndarray]) -> None:
@@ -231,15 +271,14 @@ def test_a_killed_process_is_replaced_and_nothing_shows(expected: dict[str, np.n
 
 def during_the_next_call(executor: ShardedExecutor, act: Callable[[], object]) -> None:
     """Act after the next call has begun everywhere, before anyone waits for its result."""
-    worker = executor.seats[0].worker
-    wait = worker.result
+    attend = executor._attend
 
-    def result() -> object:
-        worker.result = wait  # type: ignore[method-assign]
+    def first_act() -> None:
+        executor._attend = attend  # type: ignore[method-assign]
         act()
-        return wait()
+        attend()
 
-    worker.result = result  # type: ignore[method-assign]
+    executor._attend = first_act  # type: ignore[method-assign]
 
 
 def kill(executor: ShardedExecutor, shard: int) -> None:

@@ -241,8 +241,6 @@ MIN_STEPS_TO_SHARD = 200_000
 
 SECOND_CORE = 0.8
 """What is left of the speed of two shards of a core each when one shard has both cores (docs/scaling.md)."""
-SECOND_CORE_OF = {"Ant-v2": 0.85}
-"""The same where it was measured to be more: the longer physics takes, the better one shard uses all cores."""
 
 SECTIONS = {"ppo": PPOConfig, "search": SearchConfig}
 
@@ -343,22 +341,26 @@ def resolve_shards(config: Config) -> int:
     short = config.steps < MIN_STEPS_TO_SHARD or not found_by_import(config.problem)
     if config.executor == "local" or (config.executor == "auto" and short):
         return 1
-    second_core = SECOND_CORE_OF.get(config.problem.removeprefix("ucb_moppo/"), SECOND_CORE)
-    return best_num_shards(policies, len(available_cores()), second_core)
+    return best_num_shards(policies, len(available_cores()))
 
 
-def best_num_shards(num_policies: int, num_cores: int, second_core: float = SECOND_CORE) -> int:
-    """S that keeps the cores busiest: one per core, unless the policies then come out too uneven.
+def best_num_shards(num_policies: int, num_cores: int) -> int:
+    """S with which an iteration ends soonest: mostly a shard per core.
 
-    The largest of S shards has ⌈K/S⌉ policies and the others wait for it; each has ⌊c/S⌋ of c cores, of which a
-    shard makes less the more it has (``second_core``). Three policies on two cores are better off in one shard.
+    Each of S shards trains ⌊K/S⌋ policies on ⌊c/S⌋ of c cores, of which it makes less the more it has
+    (``SECOND_CORE``). If some have one policy more, they then train it on all cores, because those of the others
+    are lent to them.
     """
 
-    def busy(num_shards: int) -> float:
-        cores, most = num_cores // num_shards, math.ceil(num_policies / num_shards)
-        return cores * num_policies / (num_cores * most) * second_core ** math.log2(cores)
+    def speed(cores: int) -> float:
+        return cores * SECOND_CORE ** math.log2(cores)
 
-    return max(range(1, min(num_cores, num_policies) + 1), key=lambda num_shards: (busy(num_shards), num_shards))
+    def seconds(num_shards: int) -> float:
+        each, larger = divmod(num_policies, num_shards)
+        together = each / speed(num_cores // num_shards)
+        return together + (1 / speed(num_cores // larger) if larger else 0)
+
+    return min(range(min(num_cores, num_policies), 0, -1), key=seconds)
 
 
 def default_stage_iterations(config: Config) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 LIMIT = "UCB_MOPPO_CORES"
 """Environment variable with the number of cores to use, where it is not known which of them are free."""
@@ -26,6 +26,22 @@ def share_cores(cores: Sequence[int], index: int, num_shards: int) -> list[int]:
     return list(cores[index * len(cores) // num_shards : (index + 1) * len(cores) // num_shards])
 
 
+def physics_threads(sizes: Sequence[int], shares: Sequence[Sequence[int]]) -> list[int]:
+    """Threads for the physics of shards of these sizes: one per core of a shard's own share, and in the largest
+    shards also for the cores that smaller ones lend them when they are done."""
+    large = [size == max(sizes) for size in sizes]
+    small_shares = [share for share, is_large in zip(shares, large, strict=True) if not is_large]
+    lent = sum(map(len, small_shares)) // sum(large) if can_pin() else 0
+    cores = len({core for share in shares for core in share})
+    return [min(cores, len(share) + lent * is_large) for share, is_large in zip(shares, large, strict=True)]
+
+
+def can_pin() -> bool:
+    """Whether it is for us to say which cores a process uses: not where they are only counted, because others may
+    have been given the same ones."""
+    return hasattr(os, "sched_setaffinity") and LIMIT not in os.environ
+
+
 def thread_settings(num_threads: int) -> dict[str, str]:
     """Environment variables under which XLA (NPROC) and BLAS start no more threads than this."""
     names = ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -34,11 +50,8 @@ def thread_settings(num_threads: int) -> dict[str, str]:
 
 @contextmanager
 def pinned(cores: Sequence[int]) -> Iterator[None]:
-    """Pin this thread for a moment: what it starts meanwhile inherits the cores before it loads any library.
-
-    Not where cores are only counted: others may have been given the same ones.
-    """
-    if not hasattr(os, "sched_setaffinity") or LIMIT in os.environ:
+    """Pin this thread for a moment: what it starts meanwhile inherits the cores before it loads any library."""
+    if not can_pin():
         yield
         return
     before = os.sched_getaffinity(0)
@@ -47,3 +60,13 @@ def pinned(cores: Sequence[int]) -> Iterator[None]:
         yield
     finally:
         os.sched_setaffinity(0, before)
+
+
+def pin_process(pid: int, cores: Sequence[int]) -> None:
+    """Move a process with all its threads to other cores. One that has ended is left alone."""
+    if not can_pin():
+        return
+    with suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with suppress(ProcessLookupError):
+                os.sched_setaffinity(int(thread), cores)

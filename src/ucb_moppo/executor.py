@@ -11,14 +11,15 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from multiprocessing.connection import wait
 from time import perf_counter
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ucb_moppo.config import Config
-from ucb_moppo.cores import available_cores, share_cores
+from ucb_moppo.config import Config, override
+from ucb_moppo.cores import available_cores, physics_threads, share_cores
 from ucb_moppo.errors import UcbMoppoWarning, WorkerLostError
 from ucb_moppo.evaluation import Evaluation
 from ucb_moppo.processes import ProcessWorker
@@ -182,7 +183,11 @@ class ShardedExecutor:
         """Call a method of every shard, side by side where the workers are; the results in order."""
         for seat, args in zip(self.seats, arguments, strict=True):
             seat.worker.begin(method, *args)
+        self._attend()
         return [self._result(index, method, args) for index, args in enumerate(arguments)]
+
+    def _attend(self) -> None:
+        """What there is to do while the workers work."""
 
     def _result(self, index: int, method: str, args: tuple[Any, ...]) -> Any:
         """The result of a call that has begun. If the worker is lost another one makes the call."""
@@ -241,12 +246,28 @@ class LocalExecutor(ShardedExecutor):
 
 
 class ProcessExecutor(ShardedExecutor):
-    """Each shard in a process of its own, pinned to its share of the cores."""
+    """Each shard in a process of its own, pinned to its share of the cores, which it lends to others when done."""
 
     def __init__(self, config: Config) -> None:
-        cores = available_cores()
+        layout, cores = split_policies(config.num_policies, config.num_shards), available_cores()
+        shares = [share_cores(cores, index, config.num_shards) for index in range(config.num_shards)]
+        threads = physics_threads([len(policies) for policies in layout], shares)
 
         def make_worker(index: int, policies: range) -> Worker:
-            return ProcessWorker(Shard, (config, policies), share_cores(cores, index, config.num_shards))
+            own = override(config, threads=config.threads or threads[index])
+            return ProcessWorker(Shard, (own, policies), shares[index])
 
         super().__init__(config, make_worker)
+
+    def _attend(self) -> None:
+        """Lend the cores of those that have answered, or are lost, to those that have not."""
+        workers = [seat.worker for seat in self.seats if isinstance(seat.worker, ProcessWorker)]
+        busy = workers
+        while busy:
+            answered = wait([worker.connection for worker in busy])
+            busy = [worker for worker in busy if worker.connection not in answered]
+            free = [core for worker in workers if worker not in busy for core in worker.cores]
+            for worker in busy:
+                worker.borrow(free)
+        for worker in workers:
+            worker.borrow([])

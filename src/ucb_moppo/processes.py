@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
-from ucb_moppo.cores import pinned, thread_settings
+from ucb_moppo.cores import pin_process, pinned, thread_settings
 from ucb_moppo.workers import WorkerLost
 
 COMMAND = "import sys; sys.path[:] = {path!r}; from ucb_moppo.processes import serve; serve({fd}, {parent})"
@@ -52,6 +52,7 @@ class ProcessWorker:
 
     def __init__(self, build: Callable[..., Any], args: Sequence[Any], cores: Sequence[int]) -> None:
         self._process, self.connection = start_process(cores)
+        self.cores = self._allowed = list(cores)
         self._replies, self._idle = 0, False
         self._send((build, args))
 
@@ -85,6 +86,13 @@ class ProcessWorker:
         if not succeeded:
             raise value
         return value
+
+    def borrow(self, cores: Sequence[int]) -> None:
+        """Use these cores beside its own; an empty list gives back what was borrowed."""
+        allowed = [*self.cores, *cores]
+        if allowed != self._allowed:
+            pin_process(self.pid, allowed)
+            self._allowed = allowed
 
     def interrupt(self) -> None:
         """Ask the process to stop as Ctrl-C would."""
