@@ -7,9 +7,9 @@ from the same states under the same controls, because what a step costs depends 
 runs in one process with all cores and with a shard per core. Shards train a part at a time, that is some five
 seconds, before they wait for each other, as they do in `train`. The three are measured in turns, and medians are
 compared, so that a noisy moment meets all of them. The ratio of CPU time is what physics needs of all the CPU time
-that shards spend: the rest is acting and updating, without any waiting. `train` chooses one of the two layouts by itself, which the last column names, with
-the ratio to hold against the aim. Shares are of the time of a whole training iteration in one process (rollout
-and update, compiled).
+that shards spend: the rest is acting and updating, without any waiting. `train` chooses one of the two layouts by
+itself, which the last column names, with the ratio to hold against the aim. Shares are of the time of a whole
+training iteration in one process (rollout and update, compiled).
 """
 
 from __future__ import annotations

@@ -72,6 +72,10 @@ class TrainPeer(Session):
     """Reference point of the hypervolume, a number per objective."""
     episodes: int = 1
     """Evaluation episodes per weight."""
+    policies: Annotated[int | None, hint("as in a default run of ours")] = None
+    """Sub-spaces of the weights to evaluate on: the policies of the run of ours to compare with."""
+    probes: Annotated[int | None, hint("as in a default run of ours")] = None
+    """Weights of each sub-space to evaluate on: the probes of the run of ours to compare with."""
     evaluations: Annotated[int | None, hint("as many as a run of ours makes")] = None
     """Evaluations after the first, evenly spaced over the steps."""
     threads: int = 0

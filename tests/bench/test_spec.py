@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ucb_moppo.bench.spec import Cell, cell_config, parse_spec, read_spec
+from ucb_moppo.bench.spec import Cell, cell_config, check_cells, evaluated_weights, parse_spec, read_spec
 from ucb_moppo.config import default_config, override, resolve
 from ucb_moppo.envs import make_spec
-from ucb_moppo.errors import ConfigError
+from ucb_moppo.errors import ConfigError, UcbMoppoWarning
 
 SPEC: dict[str, Any] = {
     "name": "two-by-two",
@@ -52,6 +53,30 @@ def test_a_methods_settings_stand_above_a_problems_and_both_above_the_common_one
     assert other.max_seconds == 90.5
     found = cell_config(other)
     assert (found.ppo.gamma, found.ppo.clip, found.steps, found.ppo.epochs) == (0.5, 0.3, 100_000, 2)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, (10, 10)),
+        ({"preset": "quick"}, (5, 8)),
+        ({"policies": 4, "probes": 3}, (4, 3)),
+        ({"preset": "quick", "probes": 3}, (5, 3)),
+    ],
+)
+def test_every_method_is_evaluated_on_the_same_weights(settings: dict[str, int], expected: tuple[int, int]) -> None:
+    spec = parse_spec(SPEC | {"methods": ["ucb", "pdmorl"], "settings": settings, "steps": 1_000_000})
+    assert {evaluated_weights(cell_config(cell)) for cell in spec.cells()} == {expected}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_cells(spec.cells())
+
+
+def test_methods_on_different_weights_are_told() -> None:
+    spec = parse_spec(SPEC | {"methods": ["fixed", "ucb", "pdmorl"], "per_method": {"ucb": {"policies": 4}}})
+    told = r"different weights on Swimmer-v2 \(policies × probes: fixed 10 × 10, ucb 4 × 10\)"
+    with pytest.warns(UcbMoppoWarning, match=told):
+        check_cells([cell for cell in spec.cells() if cell.problem == "Swimmer-v2"])
 
 
 def test_a_cell_has_one_shard_unless_told_otherwise() -> None:

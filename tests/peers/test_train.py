@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,9 @@ def test_the_weights_and_the_number_of_evaluations_are_those_of_our_default_run(
     probes = our_probes(config, spec)
     np.testing.assert_array_equal(probes, make_run_decomposition(ours, spec).probes)
     assert probes.shape == (10, 10, 2)
+    asked = our_probes(replace(config, policies=5, probes=8), spec)
+    np.testing.assert_array_equal(asked, make_run_decomposition(override(ours, policies=5, probes=8), spec).probes)
+    assert asked.shape == (5, 8, 2)
     stages = make_schedule(ours.num_iterations, ours.search.warmup, ours.search.stage_iterations)
     assert our_num_stages(config, spec) == len(stages)
     # One conditioned policy on all hundred weights meets the initial states that our ten policies meet.

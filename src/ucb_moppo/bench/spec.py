@@ -6,6 +6,7 @@ import json
 import math
 import re
 import types
+import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 from ucb_moppo.config import SECTIONS, Config, default_config, override, resolve
 from ucb_moppo.envs import make_spec
-from ucb_moppo.errors import ConfigError, nearest_names
+from ucb_moppo.errors import ConfigError, UcbMoppoWarning, nearest_names
 from ucb_moppo.peers import PEERS, check_method, find_peer
 from ucb_moppo.peers.base import PeerConfig
 
@@ -64,7 +65,8 @@ class Spec:
     def _cell(self, problem: str, method: str, seed: int) -> Cell:
         settings = {**self.settings, **self.per_problem.get(problem, {})}
         if method in PEERS:
-            settings.pop("preset", None)  # it has its published settings
+            # It has its published settings, but is evaluated on the weights of our preset.
+            settings = preset_weights(problem, settings.pop("preset", "tuned")) | settings
         else:
             # One shard unless told otherwise: left open, their number and with it the last bits of a result would
             # hang on the cores that a cell happens to get.
@@ -72,6 +74,12 @@ class Spec:
         settings |= self.per_method.get(method, {})
         max_seconds = settings.pop("max_seconds", None)
         return Cell(problem, method, seed, settings, max_seconds)
+
+
+def preset_weights(problem: str, preset: str) -> dict[str, Any]:
+    """Which weights runs of a preset are evaluated on, as settings."""
+    search = default_config(problem, preset).search
+    return {"policies": search.policies, "probes": search.probes}
 
 
 def directory_name(problem: str) -> str:
@@ -182,11 +190,27 @@ def check_cells(cells: Sequence[Cell]) -> None:
     twice = [name for name, count in Counter(cell.name for cell in cells).items() if count > 1]
     if twice:
         raise ConfigError(f"two cells would both be {twice[0]}; leave one of the problems out")
+    weights: dict[str, dict[tuple[int | None, int | None], str]] = {}
     for cell in cells:
         limit = cell.max_seconds
         if limit is not None and not (_is_number(limit) and 0 < limit < math.inf):
             raise ConfigError(f"cell {cell.name}: max_seconds is {limit!r}; it must be a positive number")
-        cell_config(cell)
+        weights.setdefault(cell.problem, {}).setdefault(evaluated_weights(cell_config(cell)), cell.method)
+    for problem, found in weights.items():
+        if len(found) > 1:
+            told = ", ".join(f"{method} {p} × {probes}" for (p, probes), method in found.items())
+            warnings.warn(
+                f"methods are evaluated on different weights on {problem} (policies × probes: {told}), so their "
+                f"fronts compare badly; give policies and probes under settings, which holds for every method",
+                UcbMoppoWarning,
+                stacklevel=2,
+            )
+
+
+def evaluated_weights(config: Config | PeerConfig) -> tuple[int | None, int | None]:
+    """Sub-spaces and weights in each that a run is evaluated on."""
+    chosen = config.search if isinstance(config, Config) else config
+    return chosen.policies, chosen.probes
 
 
 def _is_number(value: Any) -> bool:

@@ -78,6 +78,10 @@ class PeerConfig:
     """Whose models, resets and endings the six problems have."""
     episodes: int = 1
     """Episodes per weight in our evaluations."""
+    policies: int | None = None
+    """Sub-spaces of the weights in our evaluations: the policies of the run of ours to compare with."""
+    probes: int | None = None
+    """Weights of each sub-space in our evaluations: the probes of the run of ours to compare with."""
     evaluations: int | None = None
     """Our evaluations after the first, evenly spaced over the steps (default: as many as a run of ours makes)."""
     threads: int = 0
@@ -86,7 +90,7 @@ class PeerConfig:
     """The method's own settings, all of them: published ones under those that were given."""
 
     def __post_init__(self) -> None:
-        for name in ("steps", "episodes", "horizon", "evaluations"):
+        for name in ("steps", "episodes", "horizon", "policies", "probes", "evaluations"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"{name} is {value}; it must be at least 1")

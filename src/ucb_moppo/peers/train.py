@@ -22,7 +22,7 @@ from ucb_moppo.interruption import StopRequest
 from ucb_moppo.lock import locked
 from ucb_moppo.peers import find_peer, make_settings
 from ucb_moppo.peers.base import Counts, Peer, PeerConfig, Snapshot
-from ucb_moppo.peers.weights import our_num_stages, our_probes, positions_of
+from ucb_moppo.peers.weights import our_config, our_num_stages, our_probes, positions_of
 from ucb_moppo.progress import Reporter
 from ucb_moppo.rollout import named_actors
 from ucb_moppo.run import PICTURE, Run, RunWriter, check_directory, fresh_directory
@@ -69,12 +69,15 @@ def make_peer_config(problem: str, *, steps: int | None = None, **settings: Any)
 
 
 def decide(config: PeerConfig, spec: EnvSpec) -> PeerConfig:
-    """Every setting left open: the problem's, the method's published ones, as many evaluations as ours."""
+    """Every setting left open: the problem's, the method's published ones, weights and evaluations as ours."""
+    ours = our_config(config, spec)
     return replace(
         config,
         problem=config.problem.removeprefix("ucb_moppo/"),
         horizon=spec.horizon,
         reference_point=spec.reference_point,
+        policies=ours.num_policies,
+        probes=ours.search.probes,
         evaluations=config.evaluations or our_num_stages(config, spec),
         settings=make_settings(config.method, config.problem, config.settings),
     )

@@ -1,4 +1,4 @@
-"""What a peer is evaluated on, and how often: the same as a default run of ours on the same problem."""
+"""What a peer is evaluated on, and how often: the same as a run of ours on the same problem."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from ucb_moppo.trainer import make_run_decomposition, make_schedule
 
 
 def our_config(config: PeerConfig, spec: EnvSpec) -> Config:
-    """A default run of ours on the same problem, of the same length (at least one iteration)."""
-    ours = override(default_config(config.problem), horizon=spec.horizon, episodes=config.episodes)
+    """A run of ours on the same problem, of the same length (at least one iteration); a default run, but for the
+    policies and probes that were asked for."""
+    same = {"horizon": spec.horizon, "episodes": config.episodes}
+    ours = override(default_config(config.problem), **same, policies=config.policies, probes=config.probes)
     least = resolve(ours, spec).steps_per_iteration
     return resolve(override(ours, steps=max(config.steps, least)), spec)
 
