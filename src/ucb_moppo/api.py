@@ -128,9 +128,7 @@ def train(
     if method in PEERS:
         from ucb_moppo.peers.train import make_peer_config, train_peer
 
-        if preset != "tuned":
-            raise ConfigError(f"preset {preset!r} is for our own methods; {method} has its published settings")
-        peer = make_peer_config(problem, method=method, seed=seed, steps=steps, **settings)
+        peer = make_peer_config(problem, method=method, seed=seed, steps=steps, preset=preset, **settings)
         return train_peer(peer, out, make_reporter(quiet), max_seconds)
     config = override(default_config(problem, preset), method=method, seed=seed, steps=steps, **settings)
     return train_config(config, out, make_reporter(quiet), max_seconds)

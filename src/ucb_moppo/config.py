@@ -171,12 +171,10 @@ class Config:
     episodes: int = 1
     """Evaluation episodes per weight."""
     threads: int = 0
-    """Simulation threads of each shard (0: one per core that it has)."""
+    """Simulation threads of each shard (0: one per core that it has or may be lent)."""
     executor: ExecutorName = "auto"
     """Where shards of policies run: in this process, in processes of this machine, or in a Ray cluster."""
-    shards: Annotated[
-        int | None, hint("one per core if policies divide evenly, 1 for a short run and for --executor local")
-    ] = None
+    shards: Annotated[int | None, hint("one per core, 1 for a short run and for --executor local")] = None
     """S, groups of policies that train side by side; part of what the last bits of a result depend on."""
     ray_address: Annotated[str | None, hint("a Ray of its own on this machine")] = None
     """Address of a running Ray cluster, for --executor ray."""
@@ -238,9 +236,6 @@ class Config:
 
 MIN_STEPS_TO_SHARD = 200_000
 """Training steps below which a run stays in one process unless told otherwise: processes take seconds to start."""
-
-SECOND_CORE = 0.8
-"""What is left of the speed of two shards of a core each when one shard has both cores (docs/scaling.md)."""
 
 SECTIONS = {"ppo": PPOConfig, "search": SearchConfig}
 
@@ -329,7 +324,7 @@ def resolve(config: Config, spec: EnvSpec) -> Config:
 
 
 def resolve_shards(config: Config) -> int:
-    """S: what was asked for, or what suits the cores for a run that is worth starting processes for."""
+    """S: what was asked for, or one per core for a run that is worth starting processes for."""
     policies = config.num_policies
     if config.shards is not None:
         _require(
@@ -341,26 +336,7 @@ def resolve_shards(config: Config) -> int:
     short = config.steps < MIN_STEPS_TO_SHARD or not found_by_import(config.problem)
     if config.executor == "local" or (config.executor == "auto" and short):
         return 1
-    return best_num_shards(policies, len(available_cores()))
-
-
-def best_num_shards(num_policies: int, num_cores: int) -> int:
-    """S with which an iteration ends soonest: mostly a shard per core.
-
-    Each of S shards trains ⌊K/S⌋ policies on ⌊c/S⌋ of c cores, of which it makes less the more it has
-    (``SECOND_CORE``). If some have one policy more, they then train it on all cores, because those of the others
-    are lent to them.
-    """
-
-    def speed(cores: int) -> float:
-        return cores * SECOND_CORE ** math.log2(cores)
-
-    def seconds(num_shards: int) -> float:
-        each, larger = divmod(num_policies, num_shards)
-        together = each / speed(num_cores // num_shards)
-        return together + (1 / speed(num_cores // larger) if larger else 0)
-
-    return min(range(min(num_cores, num_policies), 0, -1), key=seconds)
+    return min(len(available_cores()), policies)
 
 
 def default_stage_iterations(config: Config) -> int:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from multiprocessing.connection import wait
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -183,11 +183,15 @@ class ShardedExecutor:
         """Call a method of every shard, side by side where the workers are; the results in order."""
         for seat, args in zip(self.seats, arguments, strict=True):
             seat.worker.begin(method, *args)
-        self._attend()
-        return [self._result(index, method, args) for index, args in enumerate(arguments)]
+        results: dict[int, Any] = {}
+        while waiting := [index for index in range(len(self.seats)) if index not in results]:
+            for index in self._answered(waiting):
+                results[index] = self._result(index, method, arguments[index])
+        return [results[index] for index in range(len(self.seats))]
 
-    def _attend(self) -> None:
-        """What there is to do while the workers work."""
+    def _answered(self, waiting: Sequence[int]) -> Sequence[int]:
+        """Whose results to ask for next: some of the shards that are waited for."""
+        return waiting
 
     def _result(self, index: int, method: str, args: tuple[Any, ...]) -> Any:
         """The result of a call that has begun. If the worker is lost another one makes the call."""
@@ -252,6 +256,7 @@ class ProcessExecutor(ShardedExecutor):
         layout, cores = split_policies(config.num_policies, config.num_shards), available_cores()
         shares = [share_cores(cores, index, config.num_shards) for index in range(config.num_shards)]
         threads = physics_threads([len(policies) for policies in layout], shares)
+        self._borrows = [not config.threads and n > len(share) for n, share in zip(threads, shares, strict=True)]
 
         def make_worker(index: int, policies: range) -> Worker:
             own = override(config, threads=config.threads or threads[index])
@@ -259,15 +264,15 @@ class ProcessExecutor(ShardedExecutor):
 
         super().__init__(config, make_worker)
 
-    def _attend(self) -> None:
-        """Lend the cores of those that have answered, or are lost, to those that have not."""
-        workers = [seat.worker for seat in self.seats if isinstance(seat.worker, ProcessWorker)]
-        busy = workers
-        while busy:
-            answered = wait([worker.connection for worker in busy])
-            busy = [worker for worker in busy if worker.connection not in answered]
-            free = [core for worker in workers if worker not in busy for core in worker.cores]
-            for worker in busy:
-                worker.borrow(free)
-        for worker in workers:
-            worker.borrow([])
+    def _answered(self, waiting: Sequence[int]) -> Sequence[int]:
+        """Those that have answered or are lost. Meanwhile the cores of others that have are lent to the larger."""
+        workers = [cast(ProcessWorker, seat.worker) for seat in self.seats]
+        free = [core for index, worker in enumerate(workers) if index not in waiting for core in worker.cores]
+        for index in waiting:
+            if self._borrows[index]:
+                workers[index].borrow(free)
+        ready = wait([workers[index].connection for index in waiting])
+        answered = [index for index in waiting if workers[index].connection in ready]
+        for index in answered:
+            workers[index].borrow([])
+        return answered

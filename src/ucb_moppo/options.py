@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from ucb_moppo.config import Config, ExecutorName, ProtocolName, hint
+from ucb_moppo.config import Config, ExecutorName, PresetName, ProtocolName, hint
 
 PAPER_COUNTS = (10, 20, 30, 40, 50, 100, 150, 200, 250, 300, 350, 400, 450, 500)
 """Weights per policy in the paper's interpolation study."""
@@ -72,9 +72,11 @@ class TrainPeer(Session):
     """Reference point of the hypervolume, a number per objective."""
     episodes: int = 1
     """Evaluation episodes per weight."""
-    policies: Annotated[int | None, hint("as in a default run of ours")] = None
+    preset: PresetName = "tuned"
+    """Preset of the run of ours to compare with: as many steps, the same weights to evaluate on."""
+    policies: Annotated[int | None, hint("the preset's")] = None
     """Sub-spaces of the weights to evaluate on: the policies of the run of ours to compare with."""
-    probes: Annotated[int | None, hint("as in a default run of ours")] = None
+    probes: Annotated[int | None, hint("the preset's")] = None
     """Weights of each sub-space to evaluate on: the probes of the run of ours to compare with."""
     evaluations: Annotated[int | None, hint("as many as a run of ours makes")] = None
     """Evaluations after the first, evenly spaced over the steps."""

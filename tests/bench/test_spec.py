@@ -65,7 +65,17 @@ def test_a_methods_settings_stand_above_a_problems_and_both_above_the_common_one
     ],
 )
 def test_every_method_is_evaluated_on_the_same_weights(settings: dict[str, int], expected: tuple[int, int]) -> None:
-    spec = parse_spec(SPEC | {"methods": ["ucb", "pdmorl"], "settings": settings, "steps": 1_000_000})
+    problem = {"problems": ["Swimmer-v2"]}
+    assert_same_weights(problem | {"settings": settings}, expected)
+
+
+@pytest.mark.parametrize(("preset", "expected"), [("tuned", (5, 20)), ("paper", (10, 10)), ("quick", (5, 8))])
+def test_ants_presets_differ_in_their_weights(preset: str, expected: tuple[int, int]) -> None:
+    assert_same_weights({"problems": ["Ant-v2"], "settings": {"preset": preset}}, expected)
+
+
+def assert_same_weights(changes: dict[str, Any], expected: tuple[int, int]) -> None:
+    spec = parse_spec(SPEC | {"methods": ["ucb", "pdmorl"], "steps": 1_000_000} | changes)
     assert {evaluated_weights(cell_config(cell)) for cell in spec.cells()} == {expected}
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -230,15 +230,13 @@ def test_a_cell_of_a_sweep(tmp_path: Path) -> None:
 SWEEP: dict[str, Any] = {"name": "x", "problems": ["Swimmer-v2"], "methods": ["ucb", "stub"], "seeds": [0]}
 
 
-def test_a_preset_of_a_sweep_is_for_our_methods_alone() -> None:
-    """A peer has its published settings; named under the peer itself, a preset is a mistake."""
-    asked = {"settings": {"preset": "paper"}, "per_problem": {"Swimmer-v2": {"preset": "paper", "steps": 90_000}}}
-    ours, peer = parse_spec(SWEEP | asked).cells()
-    assert cell_config(ours).ppo == default_config("Swimmer-v2", "paper").ppo
-    assert cell_config(peer) == cell_config(Cell("Swimmer-v2", "stub", 0, {"steps": 90_000}))
-    _, peer = parse_spec(SWEEP | {"per_method": {"stub": {"preset": "paper"}}}).cells()
-    with pytest.raises(ConfigError, match="unknown setting 'preset' of stub"):
-        cell_config(peer)
+def test_a_preset_of_a_sweep_gives_a_peer_the_steps_and_weights_of_ours_and_nothing_else() -> None:
+    ours, peer = (cell_config(cell) for cell in parse_spec(SWEEP | {"settings": {"preset": "quick"}}).cells())
+    assert ours.steps == peer.steps == 1_000_000
+    assert (ours.search.policies, ours.search.probes) == (peer.policies, peer.probes) == (5, 8)
+    assert peer.settings == cell_config(Cell("Swimmer-v2", "stub", 0)).settings
+    shorter = parse_spec(SWEEP | {"settings": {"preset": "quick"}, "steps": 90_000}).cells()
+    assert [cell_config(cell).steps for cell in shorter] == [90_000, 90_000]
 
 
 @pytest.mark.parametrize(
@@ -250,6 +248,9 @@ def test_a_preset_of_a_sweep_is_for_our_methods_alone() -> None:
         ({"episodes": True}, "episodes is True; it must be a whole number"),
         ({"reference_point": 0.0}, "reference_point is 0.0; it must be a list or null"),
         ({"protocol": 1}, "protocol is 1; it must be text"),
+        ({"preset": 5}, "preset is 5; it must be text"),
+        ({"preset": None}, "preset is None; it must be text"),
+        ({"preset": "quik"}, "unknown preset 'quik'; did you mean quick?"),
         ({"settings": {"batch": 20}}, "unknown setting 'settings' of stub"),
         ({"steps": 9}, "steps is 9, too few for the stub"),
     ],

@@ -64,22 +64,13 @@ class Spec:
 
     def _cell(self, problem: str, method: str, seed: int) -> Cell:
         settings = {**self.settings, **self.per_problem.get(problem, {})}
-        if method in PEERS:
-            # It has its published settings, but is evaluated on the weights of our preset.
-            settings = preset_weights(problem, settings.pop("preset", "tuned")) | settings
-        else:
+        if method not in PEERS:
             # One shard unless told otherwise: left open, their number and with it the last bits of a result would
             # hang on the cores that a cell happens to get.
             settings = {"shards": 1} | settings
         settings |= self.per_method.get(method, {})
         max_seconds = settings.pop("max_seconds", None)
         return Cell(problem, method, seed, settings, max_seconds)
-
-
-def preset_weights(problem: str, preset: str) -> dict[str, Any]:
-    """Which weights runs of a preset are evaluated on, as settings."""
-    search = default_config(problem, preset).search
-    return {"policies": search.policies, "probes": search.probes}
 
 
 def directory_name(problem: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 from numpy.typing import NDArray
 
+from ucb_moppo.config import PresetName
 from ucb_moppo.envs import make_batch
 from ucb_moppo.envs.base import BatchEnv
 from ucb_moppo.errors import ConfigError
@@ -78,10 +79,12 @@ class PeerConfig:
     """Whose models, resets and endings the six problems have."""
     episodes: int = 1
     """Episodes per weight in our evaluations."""
+    preset: PresetName = "tuned"
+    """Preset of the run of ours to compare with, whose policies and probes are the next two."""
     policies: int | None = None
-    """Sub-spaces of the weights in our evaluations: the policies of the run of ours to compare with."""
+    """Sub-spaces of the weights in our evaluations."""
     probes: int | None = None
-    """Weights of each sub-space in our evaluations: the probes of the run of ours to compare with."""
+    """Weights of each sub-space in our evaluations."""
     evaluations: int | None = None
     """Our evaluations after the first, evenly spaced over the steps (default: as many as a run of ours makes)."""
     threads: int = 0

@@ -59,13 +59,17 @@ def train_peer(
     return run
 
 
-def make_peer_config(problem: str, *, steps: int | None = None, **settings: Any) -> PeerConfig:
+def make_peer_config(
+    problem: str, *, steps: int | None = None, preset: str = "tuned", **settings: Any
+) -> PeerConfig:
     """Settings of a peer's run by name, those of the method itself among them; None leaves one as it is."""
     given = {name: value for name, value in settings.items() if value is not None}
     run = {f.name for f in fields(PeerConfig)} - {"settings"}
     own = {name: given.pop(name) for name in sorted(given.keys() - run)}
-    steps = default_config(problem).steps if steps is None else steps
-    return PeerConfig(problem, steps=steps, settings=own, **given)
+    ours = default_config(problem, preset)
+    return PeerConfig(
+        problem, steps=ours.steps if steps is None else steps, preset=ours.preset, settings=own, **given
+    )
 
 
 def decide(config: PeerConfig, spec: EnvSpec) -> PeerConfig:
@@ -76,7 +80,7 @@ def decide(config: PeerConfig, spec: EnvSpec) -> PeerConfig:
         problem=config.problem.removeprefix("ucb_moppo/"),
         horizon=spec.horizon,
         reference_point=spec.reference_point,
-        policies=ours.num_policies,
+        policies=ours.search.policies,
         probes=ours.search.probes,
         evaluations=config.evaluations or our_num_stages(config, spec),
         settings=make_settings(config.method, config.problem, config.settings),

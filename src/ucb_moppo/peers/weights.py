@@ -12,10 +12,10 @@ from ucb_moppo.trainer import make_run_decomposition, make_schedule
 
 
 def our_config(config: PeerConfig, spec: EnvSpec) -> Config:
-    """A run of ours on the same problem, of the same length (at least one iteration); a default run, but for the
-    policies and probes that were asked for."""
-    same = {"horizon": spec.horizon, "episodes": config.episodes}
-    ours = override(default_config(config.problem), **same, policies=config.policies, probes=config.probes)
+    """A run of ours on the same problem, of the same length (at least one iteration), policies and probes."""
+    names = ("episodes", "policies", "probes")
+    same = {name: getattr(config, name) for name in names} | {"horizon": spec.horizon}
+    ours = override(default_config(config.problem, config.preset), **same)
     least = resolve(ours, spec).steps_per_iteration
     return resolve(override(ours, steps=max(config.steps, least)), spec)
 
