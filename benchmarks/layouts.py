@@ -2,8 +2,9 @@
 
     python benchmarks/layouts.py [--problem HalfCheetah-v2] [--iterations 4]
 
-All policies in one process whose physics and updates use every core; a shard per core in processes of their own;
-and two halves of the policies in two threads of one process, so that one half can update while the other steps.
+All policies in one process whose physics and updates use every core; a shard per core in processes of their own,
+where one that is done lends its cores to a larger one (Ant's five policies make three and two), and where it does
+not; and two halves of the policies in two threads of one process, so that one can update while the other steps.
 They are measured in turns; CPU time counts all threads and processes. Then acting alone: numpy as in training, and
 compiled by JAX.
 """
@@ -53,7 +54,7 @@ def halves_in_threads(config: Config) -> Layout:
     return Layout("two threads", train)
 
 
-def shards_in_processes(config: Config) -> tuple[Layout, ProcessExecutor]:
+def shards_in_processes(config: Config, name: str) -> tuple[Layout, ProcessExecutor]:
     executor = ProcessExecutor(override(config, shards=min(len(available_cores()), config.num_policies)))
     num_objectives = len(config.reference_point or ())
     weights = np.full((config.num_policies, config.search.active, num_objectives), 1 / num_objectives)
@@ -61,7 +62,7 @@ def shards_in_processes(config: Config) -> tuple[Layout, ProcessExecutor]:
     def cpu() -> float:
         return sum(clock["cpu"] for clock in executor.clocks())
 
-    return Layout("a shard per core", lambda: executor.train(weights, 1), cpu), executor
+    return Layout(name, lambda: executor.train(weights, 1), cpu), executor
 
 
 def compare(layouts: list[Layout], iterations: int, steps: int) -> None:
@@ -117,11 +118,13 @@ def main() -> None:
     options = tyro.cli(Options)
     config = resolve(default_config(options.problem), make_spec(options.problem))
     whole, shard = one_process(config)
-    shards, executor = shards_in_processes(config)
+    shards, executor = shards_in_processes(config, "a shard per core")
+    apart, other = shards_in_processes(override(config, threads=1), "a shard per core, nothing lent")
     try:
-        compare([whole, shards, halves_in_threads(config)], options.iterations, config.steps_per_iteration)
+        compare([whole, shards, apart, halves_in_threads(config)], options.iterations, config.steps_per_iteration)
     finally:
         executor.close()
+        other.close()
     compare_acting(shard)
 
 
