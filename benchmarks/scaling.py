@@ -38,7 +38,11 @@ from ucb_moppo.search.surrogate import BaggedElasticNet
 from ucb_moppo.weights import make_decomposition
 
 RESULTS = Path(__file__).parents[1] / "results" / "scaling"
-SEARCHES = [(2, 10, 100), (2, 100, 100), (3, 36, 117), (3, 100, 100), (4, 36, 100), (5, 36, 100), (6, 36, 100)]
+SEARCHES = [
+    *((2, 10, 100), (2, 100, 100)),
+    *((3, 36, 50), (3, 36, 117), (3, 36, 200), (3, 100, 100)),
+    *((4, 36, 100), (5, 36, 100), (6, 36, 100)),
+]
 """(m, K, M)"""
 FRONTS = [(m, size) for m in range(2, 7) for size in (100, 360, 1000)]
 """(m, K·P)"""
@@ -51,7 +55,7 @@ def peak_memory(pid: int) -> float:
 
 
 def measure(config: Config, iterations: int) -> dict[str, Any]:
-    """Steps per second, steps per second of CPU time on every core, and peak memory of all processes."""
+    """Steps per second, steps per second of CPU time of all shards, and peak memory of all processes."""
     executor = ProcessExecutor(config)
     try:
         weights = np.full((config.num_policies, config.search.active, 2), 0.5)
@@ -61,7 +65,7 @@ def measure(config: Config, iterations: int) -> dict[str, Any]:
             start = perf_counter()
             executor.train(weights, 1)
             seconds.append(perf_counter() - start)
-        cpu = (sum(clock["cpu"] for clock in executor.clocks()) - before) / iterations / len(available_cores())
+        cpu = (sum(clock["cpu"] for clock in executor.clocks()) - before) / iterations
         pids = [os.getpid(), *(seat.worker.pid for seat in executor.seats)]  # type: ignore[attr-defined]
         memory = sum(map(peak_memory, pids))
     finally:

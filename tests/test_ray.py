@@ -31,7 +31,7 @@ os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112  (else tests beside thes
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'ucb-moppo[ray]'")
 cluster_utils = pytest.importorskip("ray.cluster_utils", reason="this Ray has no test cluster")
 
-from ucb_moppo.cluster import RayExecutor, share_cpus  # noqa: E402
+from ucb_moppo.cluster import SEVERAL_MACHINES, RayExecutor, share_cpus  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -175,6 +175,35 @@ def test_a_sweep_on_the_cluster_leaves_what_one_right_here_leaves(
     for run in runs:
         assert_same(tmp_path / "there" / run, tmp_path / "here" / run)
     assert len(list(tmp_path.glob("there/results/*/*.json"))) == 2
+
+
+OWN_RAY = """
+from pathlib import Path
+import ray
+from ucb_moppo.cluster import joined
+
+def listening():
+    rows = [row.split() for table in ("tcp", "tcp6") for row in Path("/proc/net", table).read_text().splitlines()]
+    return {row[1] for row in rows if row[3] == "0A"}
+
+before = listening()
+leave = joined(None)
+print(*(node["NodeManagerAddress"] for node in ray.nodes()))
+print(*(listening() - before))
+leave()
+"""
+LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
+
+
+def test_a_ray_of_our_own_listens_on_this_machine_alone() -> None:
+    """Without the variable that these tests set for their clusters of two nodes."""
+    environment = {name: value for name, value in os.environ.items() if name != SEVERAL_MACHINES}
+    command = [sys.executable, "-c", OWN_RAY]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240)
+    addresses, sockets = (line.split() for line in done.stdout.splitlines())
+    assert addresses == ["127.0.0.1"], done.stderr
+    assert len(sockets) > 3, "Ray has several servers"
+    assert {socket.partition(":")[0] for socket in sockets} <= LOOPBACK
 
 
 def test_errors_of_an_actor_are_those_of_the_shard() -> None:

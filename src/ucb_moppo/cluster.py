@@ -7,7 +7,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from ucb_moppo.config import Config, override
@@ -18,8 +19,12 @@ from ucb_moppo.workers import Worker, WorkerLost
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing about a run leaves the cluster
 
+SEVERAL_MACHINES = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+"""Ray's name for whether a cluster may span machines; it is read on every system."""
+
 try:
     import ray
+    from ray._private import ray_constants
 except ImportError as fault:
     raise ConfigError("--executor ray needs Ray: pip install 'ucb-moppo[ray]'") from fault
 
@@ -132,6 +137,22 @@ def joined(address: str | None) -> Callable[[], None]:
     return ray.shutdown
 
 
+@contextmanager
+def loopback_kept() -> Iterator[None]:
+    """Let 127.0.0.1 mean 127.0.0.1. Where clusters may have several machines, Ray takes it for the machine's own
+    address and listens to the network; it reads this variable when it is imported, and its processes inherit it."""
+    before = os.environ.get(SEVERAL_MACHINES), ray_constants.ENABLE_RAY_CLUSTER
+    os.environ[SEVERAL_MACHINES], ray_constants.ENABLE_RAY_CLUSTER = "0", False
+    try:
+        yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = before[1]
+        if before[0] is None:
+            del os.environ[SEVERAL_MACHINES]
+        else:
+            os.environ[SEVERAL_MACHINES] = before[0]
+
+
 def connect(address: str | None) -> None:
     """Join a cluster, or start one that listens on this machine alone."""
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
@@ -141,7 +162,8 @@ def connect(address: str | None) -> None:
         options |= {"address": address}
     before = signal.getsignal(signal.SIGTERM)
     try:
-        ray.init(**options)
+        with loopback_kept() if address is None else nullcontext():
+            ray.init(**options)
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, before)  # Ray takes it, but a run that is asked to stop saves first
     except (ConnectionError, ValueError, RuntimeError) as fault:

@@ -191,9 +191,8 @@ def paper_table(section: Section) -> Table | None:
         hv = plus_minus(one.hypervolume, one.hypervolume_std)
         eu = plus_minus(one.expected_utility, one.expected_utility_std)
         rows.append((one.method, one.source, *_under(one.protocol, hv, eu)))
-    note = "Numbers of different protocols are not comparable. " + " ".join(
-        f"Protocol {name}: {meaning}." for name, meaning in PROTOCOLS.items()
-    )
+    meanings = " ".join(f"Protocol {name}: {meaning}." for name, meaning in PROTOCOLS.items())
+    note = f"Numbers of different protocols are not comparable; the paper evaluated with sampled actions. {meanings}"
     if own is None:
         note += " These runs have another horizon or reference point, so their numbers have no column here."
     title = f"The paper's numbers for {section.problem}"
