@@ -192,7 +192,7 @@ def paper_table(section: Section) -> Table | None:
         eu = plus_minus(one.expected_utility, one.expected_utility_std)
         rows.append((one.method, one.source, *_under(one.protocol, hv, eu)))
     meanings = " ".join(f"Protocol {name}: {meaning}." for name, meaning in PROTOCOLS.items())
-    note = f"Numbers of different protocols are not comparable; the paper evaluated with sampled actions. {meanings}"
+    note = f"Numbers of different protocols are not comparable; the paper evaluated sampled actions. {meanings}"
     if own is None:
         note += " These runs have another horizon or reference point, so their numbers have no column here."
     title = f"The paper's numbers for {section.problem}"
