@@ -177,8 +177,8 @@ def parse_settings(where: str, settings: Any) -> dict[str, Any]:
 
 
 def check_cells(cells: Sequence[Cell]) -> None:
-    """Refuse a sweep with a cell that could not run, or with two that would write the same files; warn where methods
-    would be evaluated on different weights."""
+    """Refuse a sweep with a cell that could not run, or with two that would write the same files; warn of methods
+    that would be evaluated on different weights."""
     twice = [name for name, count in Counter(cell.name for cell in cells).items() if count > 1]
     if twice:
         raise ConfigError(f"two cells would both be {twice[0]}; leave one of the problems out")
