@@ -20,12 +20,12 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from ucb_moppo.api import make_facts
-from ucb_moppo.checkpoint import Checkpoint, write_checkpoint
 from ucb_moppo.config import default_config, override, resolve
+from ucb_moppo.engine.trainer import Trainer
 from ucb_moppo.envs import PROBLEMS, make_spec
-from ucb_moppo.executor import LocalExecutor
-from ucb_moppo.trainer import Trainer
+from ucb_moppo.runtime.executor import LocalExecutor
+from ucb_moppo.store.checkpoint import Checkpoint, write_checkpoint
+from ucb_moppo.training.train import make_facts
 
 
 class Cost(NamedTuple):

@@ -19,12 +19,12 @@ from rich.console import Console
 from rich.table import Table
 
 from ucb_moppo.config import default_config, override, resolve
+from ucb_moppo.engine.trainer import StageRecord, Trainer
 from ucb_moppo.envs import make_spec
-from ucb_moppo.executor import LocalExecutor
-from ucb_moppo.pareto import hypervolume
+from ucb_moppo.objectives.pareto import hypervolume
+from ucb_moppo.runtime.executor import LocalExecutor
 from ucb_moppo.search.methods import SearchContext, Selection
 from ucb_moppo.search.surrogate import interpolate_values
-from ucb_moppo.trainer import StageRecord, Trainer
 
 
 class ComparingTrainer(Trainer):

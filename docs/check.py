@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from ucb_moppo.cli import COMMANDS
+from ucb_moppo.cli.main import COMMANDS
 
 ROOT = Path(__file__).resolve().parent.parent
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")

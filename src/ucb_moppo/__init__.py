@@ -10,8 +10,8 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from ucb_moppo.policy import Policy
-from ucb_moppo.run import Front, Run, load
+from ucb_moppo.policy.policy import Policy
+from ucb_moppo.store.run import Front, Run, load
 
 __all__ = ["Front", "Policy", "Run", "load", "resume", "train"]
 
@@ -22,7 +22,7 @@ with contextlib.suppress(ImportError):  # a machine that only deploys policies h
 def __getattr__(name: str) -> Any:
     # Training needs JAX and MuJoCo; a machine that only deploys a policy has neither.
     if name in ("resume", "train"):
-        from ucb_moppo import api
+        from ucb_moppo.training import train as api
 
         return getattr(api, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,5 +1,5 @@
 """``python -m ucb_moppo`` is ``ucb-moppo``."""
 
-from ucb_moppo.cli import main
+from ucb_moppo.cli.main import main
 
 main()

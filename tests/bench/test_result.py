@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 from sample_results import assert_names_no_machine
 from sample_runs import write_sample
+
 from ucb_moppo.bench import provenance
 from ucb_moppo.bench.result import make_result, read_result, write_result
 from ucb_moppo.errors import DamagedFileError, FormatVersionError, RunFormatError, UnsafeFileError
-from ucb_moppo.run import load_run
+from ucb_moppo.store.run import load_run
 
 PROVENANCE = {"commit": "0123abc", "hardware": {"cpu": "an abacus", "cores": 1}}
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ucb_moppo.bench.spec import Cell, cell_config, check_cells, evaluated_weights, parse_spec, read_spec
+from ucb_moppo.bench.sweep_file import Cell, cell_config, check_cells, evaluated_weights, parse_spec, read_spec
 from ucb_moppo.config import default_config, override, resolve
 from ucb_moppo.envs import make_spec
 from ucb_moppo.errors import ConfigError, UcbMoppoWarning

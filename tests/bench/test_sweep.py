@@ -14,23 +14,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import probe_envs
 import pytest
 from rich.console import Console
-
-import probe_envs
 from sample_results import assert_names_no_machine
 from sample_runs import write_sample
 from tiny_runs import TINY, assert_same, train_tiny, train_until
 from trade_runs import PROBLEM, SETTINGS
-from ucb_moppo import cli
+
 from ucb_moppo.bench import cell
+from ucb_moppo.bench.board import Board, Lines, make_table, stands
 from ucb_moppo.bench.cell import Outcome, Task
-from ucb_moppo.bench.display import Board, Lines, make_table, stands
 from ucb_moppo.bench.result import read_result
-from ucb_moppo.bench.spec import Cell
 from ucb_moppo.bench.sweep import Sweep, describe_sweep, make_sweep, run_sweep
-from ucb_moppo.lock import locked
-from ucb_moppo.run import Run
+from ucb_moppo.bench.sweep_file import Cell
+from ucb_moppo.cli import main as cli
+from ucb_moppo.store.lock import locked
+from ucb_moppo.store.run import Run
 
 Capture = pytest.CaptureFixture[str]
 RAISING, DEADLY = "probe_envs:probe/Raising-v0", "probe_envs:probe/Deadly-v0"

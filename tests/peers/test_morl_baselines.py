@@ -8,20 +8,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tiny_runs import train_tiny
 
 import ucb_moppo
-from tiny_runs import train_tiny
+from ucb_moppo.engine.rollout import named_actors
 from ucb_moppo.envs import make_spec
 from ucb_moppo.envs.native import NativeBatch
 from ucb_moppo.errors import ConfigError
 from ucb_moppo.peers import make_settings
 from ucb_moppo.peers.base import Counts, PeerConfig
-from ucb_moppo.reevaluation import evaluate_run
 from ucb_moppo.report import write_report
 from ucb_moppo.report.data import load_all, make_sections
 from ucb_moppo.report.tables import comparison_table, kept_table
-from ucb_moppo.rollout import named_actors
-from ucb_moppo.run import Run
+from ucb_moppo.store.run import Run
+from ucb_moppo.training.reevaluate import evaluate_run
 
 torch = pytest.importorskip("torch", reason="needs the extra 'peers': pip install 'ucb-moppo[peers]'")
 pytest.importorskip("morl_baselines", reason="needs the extra 'peers': pip install 'ucb-moppo[peers]'")

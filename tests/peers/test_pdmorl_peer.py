@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from ucb_moppo.engine.evaluation import evaluate
 from ucb_moppo.envs import make_batch
 from ucb_moppo.errors import ConfigError
-from ucb_moppo.evaluation import evaluate
-from ucb_moppo.pareto import hypervolume
+from ucb_moppo.objectives.pareto import hypervolume
+from ucb_moppo.objectives.weights import even_weights
 from ucb_moppo.peers.base import Counts, PeerConfig
 from ucb_moppo.peers.pdmorl.interpolation import fit_interpolation, key_preferences
 from ucb_moppo.peers.pdmorl.networks import apply_actor
 from ucb_moppo.peers.pdmorl.peer import PDMORL, make_paces
 from ucb_moppo.peers.pdmorl.settings import PDMORLSettings, published
-from ucb_moppo.weights import even_weights
 
 TRADE = "probe_envs:probe/Trade-v0"
 BALL = "probe_envs:probe/Ball-v0"

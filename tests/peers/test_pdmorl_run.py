@@ -6,9 +6,9 @@ import json
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from trade_runs import train_trade
 
 import ucb_moppo
-from trade_runs import train_trade
 from ucb_moppo.errors import ConfigError
 from ucb_moppo.peers.pdmorl.networks import ACTOR, apply_actor
 from ucb_moppo.report import write_report

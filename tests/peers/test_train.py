@@ -10,23 +10,23 @@ from typing import Any
 
 import numpy as np
 import pytest
+from stub_peer import NETWORK, StubPeer
+from tiny_runs import train_tiny
 
 import ucb_moppo
-from peers.stub_peer import NETWORK, StubPeer
-from tiny_runs import train_tiny
-from ucb_moppo import cli
-from ucb_moppo.bench.spec import Cell, cell_config, check_cells, parse_spec
+from ucb_moppo.bench.sweep_file import Cell, cell_config, check_cells, parse_spec
+from ucb_moppo.cli import main as cli
 from ucb_moppo.config import default_config
 from ucb_moppo.errors import ConfigError, Interrupted
 from ucb_moppo.peers import PEERS, Entry, make_settings
-from ucb_moppo.reevaluation import evaluate_run
 from ucb_moppo.report.data import load_data
-from ucb_moppo.run import Run
+from ucb_moppo.store.run import Run
+from ucb_moppo.training.reevaluate import evaluate_run
 
 
 @pytest.fixture(autouse=True)
 def stub(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(PEERS, "stub", Entry("peers.stub_peer:StubPeer", "peers.stub_peer:published"))
+    monkeypatch.setitem(PEERS, "stub", Entry("stub_peer:StubPeer", "stub_peer:published"))
     monkeypatch.setattr(StubPeer, "shown", None)
     monkeypatch.setattr(StubPeer, "after_steps", staticmethod(lambda counts: None))
 
@@ -77,17 +77,17 @@ def test_our_own_policies_get_the_same_bits_through_the_peers_path(tmp_path: Pat
     everything = ours.evaluated()
     weights = everything.weights.reshape(2, 2, 2)
     monkeypatch.setattr(StubPeer, "shown", (ours.tensors(), weights))
-    monkeypatch.setattr("ucb_moppo.peers.train.our_probes", lambda config, spec: weights)
+    monkeypatch.setattr("ucb_moppo.peers.record.our_probes", lambda config, spec: weights)
     peer = train_stub(tmp_path / "peer", horizon=20)
     np.testing.assert_array_equal(peer.evaluated().returns, everything.returns)
 
 
 def test_the_weights_and_the_number_of_evaluations_are_those_of_our_default_run(tmp_path: Path) -> None:
     from ucb_moppo.config import override, resolve
+    from ucb_moppo.engine.trainer import make_run_decomposition, make_schedule
     from ucb_moppo.envs import make_spec
     from ucb_moppo.peers.base import PeerConfig
-    from ucb_moppo.peers.weights import our_num_stages, our_probes, positions_of
-    from ucb_moppo.trainer import make_run_decomposition, make_schedule
+    from ucb_moppo.peers.comparison import our_num_stages, our_probes, positions_of
 
     spec = make_spec("HalfCheetah-v2")
     config = PeerConfig("HalfCheetah-v2", "stub", steps=2_500_000)
@@ -106,7 +106,9 @@ def test_the_weights_and_the_number_of_evaluations_are_those_of_our_default_run(
 
 
 def test_wall_time_ends_a_run_cleanly(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("ucb_moppo.api.Deadline.passed", property(lambda self: StubPeer.looks[-1:] == [(50, 0, 5)]))
+    monkeypatch.setattr(
+        "ucb_moppo.training.train.Deadline.passed", property(lambda self: StubPeer.looks[-1:] == [(50, 0, 5)])
+    )
     run = train_stub(tmp_path / "run", max_seconds=1000.0)
     assert run.summary["stopped"] == "max_seconds"
     assert run.summary["finished"] is False
@@ -167,7 +169,7 @@ def test_a_run_that_cannot_be_is_refused(tmp_path: Path, name: str, value: int) 
 
 
 def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setitem(PEERS, "stub", Entry("no_such_package.peer:make", "peers.stub_peer:published"))
+    monkeypatch.setitem(PEERS, "stub", Entry("no_such_package.peer:make", "stub_peer:published"))
     with pytest.raises(ConfigError, match=r"needs no_such_package.*pip install 'ucb-moppo\[peers\]'"):
         train_stub(tmp_path / "run")
     assert not (tmp_path / "run").exists()
@@ -262,7 +264,7 @@ def test_a_peer_s_cell_is_checked_before_it_runs(settings: dict[str, Any], messa
 
 
 def test_a_sweep_finds_a_missing_extra(monkeypatch: Any) -> None:
-    monkeypatch.setitem(PEERS, "stub", Entry("no_such_package.peer:make", "peers.stub_peer:published"))
+    monkeypatch.setitem(PEERS, "stub", Entry("no_such_package.peer:make", "stub_peer:published"))
     with pytest.raises(ConfigError, match=r"stub-seed0: method stub needs no_such_package.*pip install"):
         check_cells([Cell("Swimmer-v2", "stub", 0)])
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from sample_results import sample_result, write_results
 from sample_runs import write_sample
+
 from ucb_moppo.bench.result import make_result, write_result
 from ucb_moppo.errors import DamagedFileError, RunFormatError
 from ucb_moppo.report import write_report
@@ -29,7 +29,7 @@ from ucb_moppo.report.data import (
 from ucb_moppo.report.paper import published
 from ucb_moppo.report.statistics import first_reached, probability_of_improvement
 from ucb_moppo.report.tables import comparison_table, plus_minus, to_html, to_latex, to_markdown
-from ucb_moppo.run import load_run
+from ucb_moppo.store.run import load_run
 
 # Final HV by seed. Evaluations at 100, 1,200 and 2,300 environment steps (1, 11, 21 s) have 0, half and all of it.
 SWIMMER = {"ucb": [10, 20, 30, 60], "fixed": [20, 20, 40, 5]}

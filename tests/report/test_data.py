@@ -5,8 +5,8 @@ import shutil
 
 import numpy as np
 import pytest
-
 from sample_runs import STEPS_PER_STAGE, rewrite, write_sample
+
 from ucb_moppo.errors import RunFormatError
 from ucb_moppo.report.data import describe_runs, load_all, load_data, make_groups, make_sections
 

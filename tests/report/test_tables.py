@@ -6,8 +6,8 @@ import re
 
 import numpy as np
 import pytest
-
 from sample_runs import write_sample
+
 from ucb_moppo.report import tables
 from ucb_moppo.report.data import load_all, load_data, make_sections
 from ucb_moppo.report.paper import METHOD_PROTOCOLS, published

@@ -8,17 +8,17 @@ from itertools import combinations
 import matplotlib
 import numpy as np
 import pytest
-
 from sample_runs import write_sample
-from ucb_moppo.cli import main
+
+from ucb_moppo.cli.main import main
 from ucb_moppo.errors import ConfigError
 from ucb_moppo.report import interactive
 from ucb_moppo.report.curves import bands_picture, costs_picture, label_that_fits, short_count, spent_seconds
 from ucb_moppo.report.data import load_all, load_data, make_sections
 from ucb_moppo.report.fronts import front_picture, growth_limits, growth_picture, overlay_picture, spread
-from ucb_moppo.report.interpolation import COLUMNS, read_study
 from ucb_moppo.report.search import selection_counts, selection_picture, surrogate_picture
 from ucb_moppo.report.style import SETTINGS
+from ucb_moppo.training.interpolate import COLUMNS, read_study
 
 ONE_RUN = ("front", "indicators", "growth", "selection", "surrogate", "costs")
 

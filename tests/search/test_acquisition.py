@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from ucb_moppo.errors import ConfigError
-from ucb_moppo.pareto import expected_utility, hypervolume
+from ucb_moppo.objectives.pareto import expected_utility, hypervolume
 from ucb_moppo.search.acquisition import (
     ExpectedUtilityScore,
     HypervolumeScore,

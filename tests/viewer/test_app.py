@@ -4,14 +4,14 @@ import json
 
 import numpy as np
 import pytest
-
 from sample_runs import write_sample
+
 from ucb_moppo.errors import ConfigError, RunFormatError
 
 pytest.importorskip("dash", reason="the viewer is not installed: pip install 'ucb-moppo[viewer]'")
 
 import ucb_moppo
-from ucb_moppo.cli import main
+from ucb_moppo.cli.main import main
 from ucb_moppo.viewer.app import is_own_host, make_app
 from ucb_moppo.viewer.jobs import Renderer
 from ucb_moppo.viewer.sources import open_sources

@@ -6,13 +6,13 @@ import shutil
 
 import numpy as np
 import pytest
-
 from sample_runs import rewrite, write_sample
 
 pytest.importorskip("dash", reason="the viewer is not installed: pip install 'ucb-moppo[viewer]'")
 
-import ucb_moppo
 from served_page import served
+
+import ucb_moppo
 from ucb_moppo.report.tables import number
 
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-
 from sample_runs import write_sample
+
 from ucb_moppo.report.data import load_data
 from ucb_moppo.viewer.choice import choice_at, choose, describe_difference, find_neighbours, pickable_rows
 

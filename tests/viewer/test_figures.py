@@ -2,18 +2,17 @@
 
 import numpy as np
 import pytest
-
 from sample_runs import write_sample
 
 pytest.importorskip("plotly", reason="the viewer is not installed: pip install 'ucb-moppo[viewer]'")
 
 from matplotlib.colors import to_rgb
 
+from ucb_moppo.objectives.weights import simplex_lattice
 from ucb_moppo.report.data import load_data
 from ucb_moppo.report.style import weight_colours
 from ucb_moppo.viewer import figures
 from ucb_moppo.viewer.choice import choose
-from ucb_moppo.weights import simplex_lattice
 
 
 @pytest.mark.parametrize("num_objectives", [2, 3])

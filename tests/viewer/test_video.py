@@ -6,18 +6,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from sample_runs import rewrite, write_sample
 
 pytest.importorskip("imageio_ffmpeg", reason="videos are not installed: pip install 'ucb-moppo[viewer]'")
 
 import imageio_ffmpeg
 
+from ucb_moppo.engine.evaluation import evaluate
 from ucb_moppo.envs import make_batch
-from ucb_moppo.evaluation import evaluate
-from ucb_moppo.reevaluation import load_actors, subspace_weights
-from ucb_moppo.run import Run
-from ucb_moppo.storage import dump_tensors, make_digest
+from ucb_moppo.store.run import Run
+from ucb_moppo.store.storage import dump_tensors, make_digest
+from ucb_moppo.training.reevaluate import load_actors, subspace_weights
 from ucb_moppo.viewer.jobs import Renderer, render_ahead, render_rows
 from ucb_moppo.viewer.video import find_video, frame_rate
 
@@ -126,7 +125,7 @@ def test_render_ahead_tells_how_far_it_is(swimmer, told):
 
 
 def test_an_environment_that_cannot_be_drawn_says_so(tmp_path, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[1]))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[1] / "support"))
     run = write_sample(tmp_path / "counter", problem="probe_envs:probe/Counter-v0", num_policies=2, probes=2)
     (line,) = [line for line in render_rows(run, [0]) if "error" in line]
     assert "probe/Counter-v0 cannot be drawn" in line["error"]

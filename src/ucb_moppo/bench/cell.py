@@ -14,14 +14,14 @@ from typing import Any, Literal
 
 from ucb_moppo.bench.provenance import code_version, hardware
 from ucb_moppo.bench.result import make_result, read_result, write_result
-from ucb_moppo.bench.spec import Cell, cell_config
+from ucb_moppo.bench.sweep_file import Cell, cell_config
 from ucb_moppo.config import to_json
 from ucb_moppo.errors import DisagreementError, RunFormatError, UcbMoppoError
-from ucb_moppo.lock import locked
 from ucb_moppo.peers import PEERS
 from ucb_moppo.peers.base import PeerConfig
-from ucb_moppo.run import CONFIG, SUMMARY, Run, load_run
-from ucb_moppo.storage import dump_json, finite_or_none, replace_file
+from ucb_moppo.store.lock import locked
+from ucb_moppo.store.run import CONFIG, SUMMARY, Run, load_run
+from ucb_moppo.store.storage import dump_json, finite_or_none, replace_file
 
 State = Literal["new", "finished", "broken"]
 """Of another method's run, which has no checkpoints, what is broken is begun again."""
@@ -86,7 +86,7 @@ def has_ended(task: Task, summary: Mapping[str, Any]) -> bool:
 
 def check_settings(task: Task, run: Run) -> None:
     """Refuse a run with other settings than the cell's; those that a run of an older version lacks do not count."""
-    from ucb_moppo.api import differences
+    from ucb_moppo.training.train import differences
 
     config = cell_config(task.cell)
     asked = json.loads(json.dumps(config.to_json() if isinstance(config, PeerConfig) else to_json(config)))
@@ -125,7 +125,7 @@ def run_task(task: Task) -> Outcome:
 
 
 def train_cell(task: Task, state: State) -> None:
-    from ucb_moppo.api import resume, train
+    from ucb_moppo.training.train import resume, train
 
     if task.run.exists():
         with locked(task.run):  # refused if another process is at it

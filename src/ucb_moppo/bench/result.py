@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from ucb_moppo.errors import DamagedFileError
-from ucb_moppo.run import Run
-from ucb_moppo.storage import (
+from ucb_moppo.store.run import Run
+from ucb_moppo.store.storage import (
     check_format,
     finite_or_none,
     parse_json,

@@ -28,9 +28,9 @@ class Entry(NamedTuple):
 
 
 PEERS = {
-    "pgmorl": Entry("ucb_moppo.peers.morl_baselines:PGMORLPeer", "ucb_moppo.peers.settings:published_pgmorl"),
-    "capql": Entry("ucb_moppo.peers.morl_baselines:CAPQLPeer", "ucb_moppo.peers.settings:published_capql"),
-    "gpils": Entry("ucb_moppo.peers.morl_baselines:GPILSPeer", "ucb_moppo.peers.settings:published_gpils"),
+    "pgmorl": Entry("ucb_moppo.peers.morl_baselines:PGMORLPeer", "ucb_moppo.peers.published:published_pgmorl"),
+    "capql": Entry("ucb_moppo.peers.morl_baselines:CAPQLPeer", "ucb_moppo.peers.published:published_capql"),
+    "gpils": Entry("ucb_moppo.peers.morl_baselines:GPILSPeer", "ucb_moppo.peers.published:published_gpils"),
     "pdmorl": Entry("ucb_moppo.peers.pdmorl:PDMORL", "ucb_moppo.peers.pdmorl.settings:published"),
 }
 

@@ -14,7 +14,7 @@ from ucb_moppo.config import PresetName
 from ucb_moppo.envs import make_batch
 from ucb_moppo.envs.base import BatchEnv
 from ucb_moppo.errors import ConfigError
-from ucb_moppo.ppo.networks import Network
+from ucb_moppo.policy.networks import Network
 
 
 class Counts(NamedTuple):

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from ucb_moppo.pareto import nondominated
+from ucb_moppo.objectives.pareto import nondominated
 from ucb_moppo.report.data import Result, RunData, Section
 from ucb_moppo.report.style import (
     DOMINATED,

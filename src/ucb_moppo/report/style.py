@@ -101,7 +101,7 @@ def weight_colours(weights: NDArray) -> NDArray:
 
 def weight_key(axes: Axes, objectives: Sequence[str]) -> None:
     """The colours of the weights of three objectives: a triangle with an objective at each corner."""
-    from ucb_moppo.weights import simplex_lattice
+    from ucb_moppo.objectives.weights import simplex_lattice
 
     lattice = simplex_lattice(3, 20)
     corners = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, 0.87]])

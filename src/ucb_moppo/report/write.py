@@ -26,11 +26,11 @@ from ucb_moppo.report.data import (
     make_sections,
 )
 from ucb_moppo.report.fronts import front_picture, growth_picture, overlay_picture
-from ucb_moppo.report.interpolation import read_study
 from ucb_moppo.report.page import Block, figure_element, folded, make_page
 from ucb_moppo.report.search import selection_picture, surrogate_picture
 from ucb_moppo.report.style import SETTINGS, Picture, save
 from ucb_moppo.report.tables import Table
+from ucb_moppo.training.interpolate import read_study
 
 PAGE = "index.html"
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucb_moppo.errors import ConfigError
-from ucb_moppo.pareto import hypervolume, pareto_front
+from ucb_moppo.objectives.pareto import hypervolume, pareto_front
 
 FloatArray = NDArray[np.float64]
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucb_moppo.errors import ConfigError, nearest_names
-from ucb_moppo.pareto import pareto_front
+from ucb_moppo.objectives.pareto import pareto_front
 from ucb_moppo.search.acquisition import Score, optimistic_values, ucb_beta, zero_beta
 from ucb_moppo.search.selection import SELECTIONS, Select
 from ucb_moppo.search.surrogate import (

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucb_moppo.errors import ConfigError
+from ucb_moppo.objectives.weights import farthest_points, spread_evenly
 from ucb_moppo.search.acquisition import Score
-from ucb_moppo.weights import farthest_points, spread_evenly
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]

@@ -15,15 +15,15 @@ from dash import ALL, ClientsideFunction, Dash, Input, Output, State, ctx, no_up
 from dash.exceptions import PreventUpdate
 
 from ucb_moppo.errors import ConfigError, RunFormatError
+from ucb_moppo.objectives.weights import check_weights
 from ucb_moppo.report.data import RunData
 from ucb_moppo.report.tables import slug
-from ucb_moppo.run import Run
+from ucb_moppo.store.run import Run
 from ucb_moppo.viewer import figures, layout
 from ucb_moppo.viewer.choice import Choice, choice_at, choose, find_neighbours
 from ucb_moppo.viewer.jobs import Renderer
 from ucb_moppo.viewer.sources import MAIN, OTHER, Source
 from ucb_moppo.viewer.video import find_video
-from ucb_moppo.weights import check_weights
 
 # Nothing on the page comes from elsewhere, and the browser is told to see to it.
 POLICY = (

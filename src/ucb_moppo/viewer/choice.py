@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ucb_moppo.objectives.weights import even_weights
 from ucb_moppo.report.data import RunData
-from ucb_moppo.run import best_row
-from ucb_moppo.weights import even_weights
+from ucb_moppo.store.run import best_row
 
 NOTICEABLE = 0.02
 """Of what the front spans in an objective."""

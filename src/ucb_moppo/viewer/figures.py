@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 from plotly.subplots import make_subplots
 
-from ucb_moppo.pareto import nondominated
+from ucb_moppo.objectives.pareto import nondominated
 from ucb_moppo.report.data import RunData
 from ucb_moppo.report.interactive import CAMERA
 from ucb_moppo.report.style import weight_colours

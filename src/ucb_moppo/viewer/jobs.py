@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ucb_moppo.errors import RunFormatError
-from ucb_moppo.run import Run
+from ucb_moppo.store.run import Run
 from ucb_moppo.viewer.video import Video, find_video
 
 # MuJoCo draws through EGL and pygame into memory: no screen is needed, nor a sound card.

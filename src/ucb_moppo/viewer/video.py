@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ucb_moppo.errors import ConfigError, UcbMoppoError
-from ucb_moppo.policy import STATISTICS, Policy
-from ucb_moppo.run import Run, load_run
-from ucb_moppo.storage import replace_file
+from ucb_moppo.policy.policy import STATISTICS, Policy
+from ucb_moppo.store.run import Run, load_run
+from ucb_moppo.store.storage import replace_file
 
 DIRECTORY = "videos"
 FRAMES_PER_SECOND = 25
@@ -111,8 +111,8 @@ def write_episode(run: Run, row: int, path: Path, on_progress: Callable[[float],
 
 def act(policy: Policy, observation: np.ndarray) -> np.ndarray:
     """The actor's deterministic output for a batch's observation [1, d]."""
-    from ucb_moppo.ppo.networks import apply_mlp, greedy_action
-    from ucb_moppo.ppo.normaliser import Statistics, normalise
+    from ucb_moppo.policy.networks import apply_mlp, greedy_action
+    from ucb_moppo.policy.normaliser import Statistics, normalise
 
     stats = Statistics(*(policy.tensors[name] for name in STATISTICS))
     inputs = normalise(stats, observation.astype(np.float32))

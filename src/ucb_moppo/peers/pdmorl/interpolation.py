@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucb_moppo.ppo.networks import Array
+from ucb_moppo.policy.networks import Array
 
 
 class Interpolation(NamedTuple):

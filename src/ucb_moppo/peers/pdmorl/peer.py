@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from ucb_moppo.engine.evaluation import evaluate
 from ucb_moppo.envs.base import BatchEnv, EnvSpec
 from ucb_moppo.errors import ConfigError, DivergenceError
-from ucb_moppo.evaluation import evaluate
 from ucb_moppo.peers.base import Counts, MakeEnvs, PeerConfig, Snapshot
 from ucb_moppo.peers.pdmorl.interpolation import (
     better_solutions,

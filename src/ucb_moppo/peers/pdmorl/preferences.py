@@ -8,7 +8,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from ucb_moppo.weights import simplex_lattice
+from ucb_moppo.objectives.weights import simplex_lattice
 
 MAX_DIVISIONS = 1000
 MAX_PREFERENCES = 10_000

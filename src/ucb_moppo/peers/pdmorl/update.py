@@ -23,7 +23,7 @@ from ucb_moppo.peers.pdmorl.losses import actor_loss, choose_smaller, critic_los
 from ucb_moppo.peers.pdmorl.networks import apply_actor, apply_critics, init_actor, init_critics
 from ucb_moppo.peers.pdmorl.replay import Batch
 from ucb_moppo.peers.pdmorl.settings import PDMORLSettings
-from ucb_moppo.ppo.networks import Params
+from ucb_moppo.policy.networks import Params
 
 
 @dataclass(frozen=True)

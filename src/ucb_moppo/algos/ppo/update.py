@@ -1,0 +1,232 @@
+"""One PPO update: what a policy learns from one rollout. Written for one policy, vmapped over K at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax import Array
+
+from ucb_moppo.algos.ppo.losses import (
+    clipped_policy_loss,
+    entropy,
+    generalised_advantages,
+    log_probability,
+    scalarise,
+    standardise,
+    value_loss,
+)
+from ucb_moppo.config import PPOConfig
+from ucb_moppo.envs.base import EnvSpec
+from ucb_moppo.policy.networks import Params, apply_mlp, init_params
+from ucb_moppo.policy.normaliser import (
+    Statistics,
+    denormalise,
+    init_statistics,
+    normalise,
+    update_statistics,
+)
+
+PARTS = ("actor", "critic")
+
+
+class PolicyState(NamedTuple):
+    """Everything that training changes in a policy. A pytree; K policies have a leading axis K."""
+
+    params: dict[str, Params]
+    opt_state: Any
+    observation_stats: Statistics
+    return_stats: Statistics
+    key: Any
+
+
+class Transitions(NamedTuple):
+    """A rollout of one policy in N environments for T steps. Observations are raw, actions the actor's own."""
+
+    observation: Any  # [T, N, d]
+    next_observation: Any  # [T, N, d]: the final one where an episode ended
+    action: Any  # [T, N, a] (Box) or [T, N] (Discrete)
+    reward: Any  # [T, N, m]
+    terminated: Any  # [T, N]
+    truncated: Any  # [T, N]
+
+
+class Minibatch(NamedTuple):
+    """Flattened samples that the losses see."""
+
+    observation: Array  # [B, d] normalised
+    weight: Array  # [B, m]
+    action: Array  # [B, a] or [B]
+    log_probability: Array  # [B] when the action was taken
+    advantage: Array  # [B] scalarised
+    target: Array  # [B, m] normalised return
+
+
+def make_optimiser(config: PPOConfig, num_iterations: int) -> optax.GradientTransformation:
+    """Adam with the learning rate decayed linearly to zero over the run, after a clip of the gradient's norm."""
+    updates = num_iterations * config.epochs * config.num_minibatches
+    rate = optax.linear_schedule(config.learning_rate, 0.0, updates) if config.decay else config.learning_rate
+    return optax.chain(optax.clip_by_global_norm(config.max_grad_norm), optax.adam(rate, eps=config.adam_epsilon))
+
+
+def init_policy(spec: EnvSpec, config: PPOConfig, optimiser: Any, seed: int, policy: int) -> PolicyState:
+    """A fresh policy. Its random streams belong to (seed, policy index) and to nothing else."""
+    params = init_params(
+        np.random.default_rng((seed, policy)),
+        observation_size=spec.observation_size,
+        num_objectives=spec.num_objectives,
+        action_size=spec.action.size,
+        discrete=spec.action.discrete,
+        cells=config.cells,
+        log_std=config.log_std,
+    )
+    return PolicyState(
+        params=params,
+        opt_state={part: optimiser.init(params[part]) for part in PARTS},
+        observation_stats=init_statistics(spec.observation_size),
+        return_stats=init_statistics(spec.num_objectives),
+        key=jax.random.key_data(jax.random.fold_in(jax.random.key(seed), policy)),
+    )
+
+
+def stack_policies(states: list[PolicyState]) -> PolicyState:
+    """K policies side by side: every leaf gets a leading axis K."""
+    return jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *states)
+
+
+def predict_values(critic: Params, stats: Statistics, observation: Array, weight: Array) -> Array:
+    """The critic's value of every objective in raw units: [B, d], [B, m] -> [B, m]."""
+    return denormalise(stats, apply_mlp(critic, observation, weight))
+
+
+def rescale_critic(critic: Params, old: Statistics, new: Statistics) -> Params:
+    """Change the head so that raw values stay what they were while the return statistics move (PopArt)."""
+    scale = old.std / new.std
+    bias = critic["head.bias"] * scale + (old.mean - new.mean) / new.std
+    return {**critic, "head.kernel": critic["head.kernel"] * scale, "head.bias": bias}
+
+
+def policy_losses(params: dict[str, Params], batch: Minibatch, config: PPOConfig) -> tuple[Array, dict[str, Array]]:
+    """Total loss and what to report. Actor and critic share no parameter, so one sum serves both."""
+    output = apply_mlp(params["actor"], batch.observation, batch.weight)
+    log_ratio = log_probability(params["actor"], output, batch.action) - batch.log_probability
+    policy = clipped_policy_loss(log_ratio, standardise(batch.advantage), config.clip)
+    value = value_loss(apply_mlp(params["critic"], batch.observation, batch.weight), batch.target)
+    mean_entropy = entropy(params["actor"], output).mean()
+    report = {
+        "policy_loss": policy,
+        "value_loss": value,
+        "entropy": mean_entropy,
+        "approx_kl": jnp.mean(jnp.exp(log_ratio) - 1 - log_ratio),
+        "clip_fraction": jnp.mean(jnp.abs(jnp.exp(log_ratio) - 1) > config.clip),
+    }
+    return policy + config.value_coefficient * value - config.entropy_coefficient * mean_entropy, report
+
+
+def update_minibatch(
+    carry: tuple[dict[str, Params], Any], batch: Minibatch, config: PPOConfig, optimiser: Any
+) -> tuple[tuple[dict[str, Params], Any], dict[str, Array]]:
+    """One gradient step. Actor and critic are clipped and stepped apart, so neither drowns the other."""
+    params, opt_state = carry
+    gradients, report = jax.grad(policy_losses, has_aux=True)(params, batch, config)
+    new_params, new_opt_state = {}, {}
+    for part in PARTS:
+        changes, new_opt_state[part] = optimiser.update(gradients[part], opt_state[part], params[part])
+        new_params[part] = optax.apply_updates(params[part], changes)
+    return (new_params, new_opt_state), report
+
+
+def prepare_batch(
+    state: PolicyState, rollout: Transitions, weight: Array, config: PPOConfig
+) -> tuple[PolicyState, Minibatch]:
+    """Advantages and targets of a rollout, flattened to T·N samples; ``weight`` [N, m] held for all of it."""
+    steps, envs = rollout.terminated.shape
+    weights = jnp.broadcast_to(weight, (steps, envs, weight.shape[-1])).reshape(steps * envs, -1)
+    flat = partial(jnp.reshape, shape=(steps * envs, -1))
+    observation = normalise(state.observation_stats, flat(rollout.observation))
+    following = normalise(state.observation_stats, flat(rollout.next_observation))
+    value = partial(predict_values, state.params["critic"], state.return_stats)
+    values, next_values = value(observation, weights), value(following, weights)
+    terminated = rollout.terminated.astype(jnp.float32)
+    done = jnp.maximum(terminated, rollout.truncated.astype(jnp.float32))
+    by_step = partial(jnp.reshape, shape=rollout.reward.shape)
+    advantages = generalised_advantages(
+        rollout.reward,
+        by_step(values),
+        by_step(next_values),
+        terminated,
+        done,
+        config.gamma,
+        config.gae_lambda,
+    )
+    returns = flat(advantages) + values
+    state, targets = normalise_returns(state, returns)
+    action = rollout.action.reshape(steps * envs, *rollout.action.shape[2:])
+    actor = state.params["actor"]
+    log_p = log_probability(actor, apply_mlp(actor, observation, weights), action)
+    return state, Minibatch(observation, weights, action, log_p, scalarise(flat(advantages), weights), targets)
+
+
+def normalise_returns(state: PolicyState, returns: Array) -> tuple[PolicyState, Array]:
+    """Take new returns [B, m] into the statistics and express them, and the critic, in the new units."""
+    stats = update_statistics(state.return_stats, returns)
+    critic = rescale_critic(state.params["critic"], state.return_stats, stats)
+    state = state._replace(params={**state.params, "critic": critic}, return_stats=stats)
+    return state, (returns - stats.mean) / stats.std
+
+
+def shuffle(key: Array, num_samples: int) -> Array:
+    """The samples' numbers in random order, [n]: each in the low bits of a random number, and these sorted.
+
+    ``jax.random.permutation`` sorts pairs, twice: it takes six times as long and was a fifth of the whole update.
+    Numbers whose high bits agree stay in order; few do, and which samples they are is random.
+    """
+    low = np.uint32((1 << (num_samples - 1).bit_length()) - 1)
+    draws = jax.random.bits(key, (num_samples,), jnp.uint32)
+    return (jnp.sort(draws & ~low | jnp.arange(num_samples, dtype=jnp.uint32)) & low).astype(jnp.int32)
+
+
+def update_policy(
+    state: PolicyState, rollout: Transitions, weight: Array, *, config: PPOConfig, optimiser: Any
+) -> tuple[PolicyState, dict[str, Array]]:
+    """All epochs of minibatches on one rollout; returns the new state and the reports' means."""
+    state, batch = prepare_batch(state, rollout, weight, config)
+    num_samples = batch.advantage.shape[0]
+    size = min(config.minibatch, num_samples)
+    key, shuffle_key = jax.random.split(jax.random.wrap_key_data(state.key))
+
+    def epoch(carry: Any, epoch_key: Array) -> tuple[Any, dict[str, Array]]:
+        order = shuffle(epoch_key, num_samples)[: num_samples // size * size]
+        shuffled = jax.tree.map(lambda leaf: leaf[order].reshape(-1, size, *leaf.shape[1:]), batch)
+        step = partial(update_minibatch, config=config, optimiser=optimiser)
+        return jax.lax.scan(step, carry, shuffled)
+
+    carry, reports = jax.lax.scan(
+        epoch, (state.params, state.opt_state), jax.random.split(shuffle_key, config.epochs)
+    )
+    observations = rollout.observation.reshape(num_samples, -1)
+    state = state._replace(
+        params=carry[0],
+        opt_state=carry[1],
+        # After the update, so that the ratio of the first epoch is 1: acting and learning saw the same inputs.
+        observation_stats=update_statistics(state.observation_stats, observations)
+        if config.normalise_observations
+        else state.observation_stats,
+        key=jax.random.key_data(key),
+    )
+    return state, jax.tree.map(jnp.mean, reports)
+
+
+UpdateFunction = Callable[[PolicyState, Transitions, Any], tuple[PolicyState, dict[str, Array]]]
+
+
+def make_update(config: PPOConfig, num_iterations: int) -> UpdateFunction:
+    """The jitted update of K policies: states [K, …], rollouts [T, K, N, …], weights [K, N, m]."""
+    optimiser = make_optimiser(config, num_iterations)
+    one = partial(update_policy, config=config, optimiser=optimiser)
+    return jax.jit(jax.vmap(one, in_axes=(0, 1, 0)), donate_argnums=0)

@@ -1,0 +1,245 @@
+"""What a sweep is asked to do, read from JSON and checked before anything starts."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import types
+import warnings
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from ucb_moppo.config import SECTIONS, Config, default_config, override, resolve
+from ucb_moppo.envs import make_spec
+from ucb_moppo.errors import ConfigError, UcbMoppoWarning, nearest_names
+from ucb_moppo.peers import PEERS, check_method, find_peer
+from ucb_moppo.peers.base import PeerConfig
+
+LISTS = {"problems": str, "methods": str, "seeds": int}
+KEYS = ("name", *LISTS, "steps", "settings", "per_problem", "per_method", "max_seconds")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a sweep."""
+
+    problem: str
+    method: str
+    seed: int
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """By name as ``ucb_moppo.train`` takes them, steps and preset among them."""
+    max_seconds: float | None = None
+
+    @property
+    def name(self) -> str:
+        """Of its files: HalfCheetah-v2/ucb-seed0."""
+        return f"{directory_name(self.problem)}/{self.method}-seed{self.seed}"
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A sweep. Settings of a method stand above those of a problem, and both above the common ones."""
+
+    name: str
+    problems: tuple[str, ...]
+    methods: tuple[str, ...]
+    seeds: tuple[int, ...]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    per_problem: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    per_method: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def cells(self) -> list[Cell]:
+        """Seed by seed, so that a sweep cut short has whole seeds of everything."""
+        return [
+            self._cell(problem, method, seed)
+            for seed in self.seeds
+            for problem in self.problems
+            for method in self.methods
+        ]
+
+    def _cell(self, problem: str, method: str, seed: int) -> Cell:
+        settings = {**self.settings, **self.per_problem.get(problem, {})}
+        if method not in PEERS:
+            # One shard unless told otherwise: left open, their number and with it the last bits of a result would
+            # hang on the cores that a cell happens to get.
+            settings = {"shards": 1} | settings
+        settings |= self.per_method.get(method, {})
+        max_seconds = settings.pop("max_seconds", None)
+        return Cell(problem, method, seed, settings, max_seconds)
+
+
+def directory_name(problem: str) -> str:
+    return problem.replace("/", "-").replace(":", "-")
+
+
+def cell_config(cell: Cell) -> Config | PeerConfig:
+    """Every setting of a cell's run, decided; what is wrong with one is an error that names the cell."""
+    settings = {"preset": "tuned", **cell.settings}
+    try:
+        check_method(cell.method)
+        if cell.method in PEERS:
+            return peer_config(cell)
+        check_kinds(settings)
+        config = default_config(cell.problem, settings.pop("preset"))
+        config = override(config, method=cell.method, seed=cell.seed, **settings)
+        spec = make_spec(config.problem, config.horizon, config.reference_point, config.protocol)
+        return resolve(config, spec)
+    except ConfigError as fault:
+        raise ConfigError(f"cell {cell.name}: {fault}") from fault
+
+
+def peer_config(cell: Cell) -> PeerConfig:
+    """Every setting of another method's run, decided; refused where the method could not train or is missing."""
+    from ucb_moppo.peers.record import decide, make_peer_config
+
+    check_kinds(cell.settings, (PeerConfig,))
+    config = make_peer_config(cell.problem, method=cell.method, seed=cell.seed, **cell.settings)
+    spec = make_spec(config.problem, config.horizon, config.reference_point, config.protocol)
+    config = decide(config, spec)
+    find_peer(config.method).check(spec, config)
+    return config
+
+
+def read_spec(path: Path) -> Spec:
+    """The sweep that a JSON file asks for, with every cell checked."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as fault:
+        raise ConfigError(f"the sweep {path} cannot be read as JSON: {fault}") from fault
+    try:
+        spec = parse_spec(data)
+        check_cells(spec.cells())
+    except ConfigError as fault:
+        raise ConfigError(f"{path}: {fault}") from fault
+    return spec
+
+
+def parse_spec(data: Any) -> Spec:
+    """Plain data -> a sweep."""
+    if not isinstance(data, dict):
+        raise ConfigError(f"holds a {type(data).__name__}; a sweep is an object with {', '.join(KEYS)}")
+    for key in data:
+        if key not in KEYS:
+            raise ConfigError(f"unknown key {key!r}; {nearest_names(key, KEYS)}")
+    missing = [key for key in ("name", *LISTS) if key not in data]
+    if missing:
+        raise ConfigError(f"lacks {', '.join(missing)}")
+    name = data["name"]
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise ConfigError(f"name is {name!r}; it must be letters, digits, '.', '_' and '-': directories bear it")
+    problems, methods, seeds = (parse_list(key, data[key], kind) for key, kind in LISTS.items())
+    common = {key: data[key] for key in ("steps", "max_seconds") if data.get(key) is not None}
+    return Spec(
+        name,
+        problems,
+        methods,
+        seeds,
+        parse_settings("settings", data.get("settings", {})) | common,
+        parse_table("per_problem", data.get("per_problem", {}), problems),
+        parse_table("per_method", data.get("per_method", {}), methods),
+    )
+
+
+def parse_list(key: str, values: Any, kind: type) -> tuple[Any, ...]:
+    if not isinstance(values, list) or not values:
+        raise ConfigError(f"{key} is {values!r}; it must be a list with at least one entry")
+    for value in values:
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise ConfigError(f"{key} holds {value!r}; it must be {'text' if kind is str else 'a whole number'}")
+    repeated = [value for value, count in Counter(values).items() if count > 1]
+    if repeated:
+        raise ConfigError(f"{key} names {repeated[0]!r} more than once; name it once")
+    return tuple(values)
+
+
+def parse_table(key: str, table: Any, known: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Settings by problem or by method, each of which the sweep must have."""
+    if not isinstance(table, dict):
+        raise ConfigError(f"{key} is {table!r}; it must be an object of objects of settings")
+    for name in table:
+        if name not in known:
+            raise ConfigError(f"{key} names {name!r}, which the sweep does not run; {nearest_names(name, known)}")
+    return {name: parse_settings(f"{key} {name}", settings) for name, settings in table.items()}
+
+
+def parse_settings(where: str, settings: Any) -> dict[str, Any]:
+    if not isinstance(settings, dict):
+        raise ConfigError(f"{where} is {settings!r}; it must be an object of settings")
+    for name in ("problem", "method", "seed"):
+        if name in settings:
+            raise ConfigError(f"{where} holds {name!r}; the sweep's own lists say which {name}s are run")
+    return dict(settings)
+
+
+def check_cells(cells: Sequence[Cell]) -> None:
+    """Refuse a sweep with a cell that could not run, or with two that would write the same files; warn of methods
+    that would be evaluated on different weights."""
+    twice = [name for name, count in Counter(cell.name for cell in cells).items() if count > 1]
+    if twice:
+        raise ConfigError(f"two cells would both be {twice[0]}; leave one of the problems out")
+    weights: dict[str, dict[tuple[int | None, int | None], str]] = {}
+    for cell in cells:
+        limit = cell.max_seconds
+        if limit is not None and not (_is_number(limit) and 0 < limit < math.inf):
+            raise ConfigError(f"cell {cell.name}: max_seconds is {limit!r}; it must be a positive number")
+        weights.setdefault(cell.problem, {}).setdefault(evaluated_weights(cell_config(cell)), cell.method)
+    for problem, found in weights.items():
+        if len(found) > 1:
+            told = ", ".join(f"{method} {p} × {probes}" for (p, probes), method in found.items())
+            warnings.warn(
+                f"methods are evaluated on different weights on {problem} (policies × probes: {told}), so their "
+                f"fronts compare badly; give policies and probes under settings, which holds for every method",
+                UcbMoppoWarning,
+                stacklevel=2,
+            )
+
+
+def evaluated_weights(config: Config | PeerConfig) -> tuple[int | None, int | None]:
+    """Sub-spaces and weights in each that a run is evaluated on."""
+    chosen = config.search if isinstance(config, Config) else config
+    return chosen.policies, chosen.probes
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def check_kinds(settings: Mapping[str, Any], configs: Sequence[type] = (Config, *SECTIONS.values())) -> None:
+    """Refuse settings of another kind than theirs, e.g. 2.5e6 or "2500000" steps: JSON has no types of its own."""
+    hints = {name: hint for kind in configs for name, hint in get_type_hints(kind).items()}
+    for name, value in settings.items():
+        kinds = _kinds(hints[name]) if name in hints else (object,)
+        fits = isinstance(value, kinds) and (not isinstance(value, bool) or bool in kinds or object in kinds)
+        if not fits:
+            wanted = " or ".join("null" if kind is types.NoneType else _WORDS.get(kind, "") for kind in kinds)
+            raise ConfigError(f"{name} is {value!r}; it must be {wanted}")
+
+
+_WORDS: dict[type, str] = {
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    bool: "true or false",
+    list: "a list",
+}
+
+
+def _kinds(hint: Any) -> tuple[type, ...]:
+    """The types that JSON may give a setting of this annotation."""
+    origin = get_origin(hint)
+    if origin is Annotated:
+        return _kinds(get_args(hint)[0])
+    if origin in (Union, types.UnionType):
+        return tuple(dict.fromkeys(kind for part in get_args(hint) for kind in _kinds(part)))
+    if origin is Literal:
+        return (str,)
+    if origin is tuple:
+        return (list,)
+    if origin is not None:
+        return (object,)
+    return (float, int) if hint is float else (hint,)

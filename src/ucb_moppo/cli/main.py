@@ -1,0 +1,374 @@
+"""The command line ``ucb-moppo``: typed, with help that teaches."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+
+import tyro
+from rich.console import Console
+from rich.table import Column, Table
+
+from ucb_moppo.cli.options import (
+    Bench,
+    Evaluate,
+    Interpolate,
+    Problems,
+    Report,
+    Resume,
+    Session,
+    Show,
+    Train,
+    TrainPeer,
+    View,
+)
+from ucb_moppo.config import Config, PPOConfig, SearchConfig, default_config, from_json
+from ucb_moppo.errors import ConfigError, UcbMoppoError, UcbMoppoWarning, nearest_names
+
+USAGE = """ucb-moppo: find a Pareto set of policies for problems with several objectives
+
+  ucb-moppo train PROBLEM     train policies; PROBLEM is e.g. Hopper-v2, mo-hopper-v5 or package.module:env-id
+  ucb-moppo resume RUN        continue a run that was interrupted, exactly where it stood
+  ucb-moppo show RUN          what was run and found
+  ucb-moppo evaluate RUN      evaluate a run's policies again, on more weights or episodes
+  ucb-moppo report RUN...     a page with figures and tables about runs, or about the results of a sweep
+  ucb-moppo view RUN          a page in your browser where a preference picks the policy
+  ucb-moppo interpolate RUN   evaluate each policy on more and more weights, without training
+  ucb-moppo bench SPEC.json   run methods × problems × seeds side by side and keep results to share
+  ucb-moppo problems          what there is to train on
+
+Each command explains its options with --help; `ucb-moppo train PROBLEM --help` shows that problem's defaults.
+"""
+
+NO_PROBLEM = "name a problem to train on, e.g. `ucb-moppo train Hopper-v2`; `ucb-moppo problems` lists them"
+
+if TYPE_CHECKING:
+    from ucb_moppo.cli.progress import Reporter
+    from ucb_moppo.store.run import Run
+
+Command = TypeVar("Command")
+HELP = ("-h", "--help")
+
+
+def parse(command: type[Command], argv: Sequence[str], usage: str, default: Command | None = None) -> Command:
+    """The options of one command; prints help and ends the program where they cannot be read."""
+    markers = (tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone)
+    prog = f"ucb-moppo {usage}"
+    if default is None:
+        return tyro.cli(command, args=argv, prog=prog, config=markers)
+    return tyro.cli(command, args=argv, prog=prog, config=markers, default=default)
+
+
+def train(argv: Sequence[str]) -> None:
+    from ucb_moppo.peers import PEERS
+    from ucb_moppo.training.train import train_config
+
+    method = named_method(argv)
+    if method in PEERS:
+        train_other(argv, method)
+        return
+    choice = parse_train(argv)
+    print_end(train_config(choice.settings, choice.out, reporter_for(choice), choice.max_seconds), choice)
+
+
+def train_other(argv: Sequence[str], method: str) -> None:
+    """`train` with another method."""
+    from ucb_moppo.peers.base import PeerConfig
+    from ucb_moppo.peers.record import make_peer_config, train_peer
+
+    choice = parse(TrainPeer, argv, f"train --method {method}")
+    if not choice.problem:
+        raise ConfigError(NO_PROBLEM)
+    names = {f.name for f in fields(PeerConfig)} - {"problem", "settings"}
+    given = {name: getattr(choice, name) for name in names}
+    config = make_peer_config(choice.problem, **given | read_settings(choice.set))
+    print_end(train_peer(config, choice.out, reporter_for(choice), choice.max_seconds), choice)
+
+
+def named_method(argv: Sequence[str]) -> str:
+    """What --method names; refused at once if no method is called that."""
+    from ucb_moppo.peers import check_method
+
+    words = [part for word in argv for part in (word.split("=", 1) if word.startswith("--") else [word])]
+    found = [after for word, after in pairwise(words) if word == "--method"]
+    method = found[-1] if found else "ucb"
+    check_method(method)
+    return method
+
+
+def read_settings(pairs: Sequence[str]) -> dict[str, Any]:
+    """name=value pairs; a value is a number, true, false, null, a list in JSON, or text."""
+    settings = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise ConfigError(f"--set {pair!r} is not of the form NAME=VALUE, e.g. --set gamma=0.99")
+        try:
+            settings[name.strip().replace("-", "_")] = json.loads(value)
+        except ValueError:
+            settings[name.strip().replace("-", "_")] = value
+    return settings
+
+
+def resume(argv: Sequence[str]) -> None:
+    from ucb_moppo.training.train import resume_run
+
+    choice = parse(Resume, argv, "resume")
+    reporter = reporter_for(choice)
+    run = resume_run(choice.run, reporter, choice.force, choice.max_seconds, choice.executor, choice.ray_address)
+    print_end(run, choice)
+
+
+def reporter_for(choice: Session) -> Reporter:
+    """Tells of a run while it trains, in all the ways that were asked for."""
+    from ucb_moppo.cli.progress import make_reporter
+    from ucb_moppo.cli.tracking import add_trackers
+
+    return add_trackers(make_reporter(choice.quiet), choice.tensorboard, choice.wandb)
+
+
+def print_end(run: Run, choice: Session) -> None:
+    """What there is to say about a run that has just finished."""
+    if choice.json:
+        print(json.dumps(run.summary | {"run": str(run.path)}, indent=2))
+    elif not choice.quiet:
+        print_run(run.path)
+
+
+def parse_train(argv: Sequence[str]) -> Train:
+    """Options of `train`. Their defaults depend on the problem, the preset and --config, so they are read twice."""
+    options = [argument for argument in argv if argument not in HELP]
+    first = parse(Train, options, "train", Train(settings=unchecked_config()))
+    if not first.settings.problem and first.config is None and len(options) == len(argv):
+        raise ConfigError(NO_PROBLEM)
+    preset_given = any(option.partition("=")[0] == "--preset" for option in options)
+    preset = first.settings.preset if preset_given else None
+    settings = starting_config(first.settings.problem, preset, first.config)
+    return parse(Train, argv, "train", Train(settings=settings))
+
+
+def unchecked_config() -> Config:
+    """For the first reading: options that only fit together with what --config says are not refused yet."""
+    unchecked = {"__post_init__": lambda self: None}
+    ppo, search, whole = (type(kind.__name__, (kind,), unchecked) for kind in (PPOConfig, SearchConfig, Config))
+    return whole(problem="", ppo=ppo(), search=search())
+
+
+def starting_config(problem: str, preset: str | None, config: Path | None) -> Config:
+    """Settings before the options are read: the problem's preset, under those of --config if it is given."""
+    if config is None:
+        return default_config(problem, preset or "tuned")
+    data = read_config(config)
+    if problem:
+        data["problem"] = problem
+    if preset is not None:
+        data["preset"] = preset
+    return from_json(data)
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as fault:
+        raise ConfigError(f"--config {path} cannot be read as JSON: {fault}") from fault
+    if not isinstance(data, dict):
+        raise ConfigError(f"--config {path} holds a {type(data).__name__}; it must be an object of settings")
+    return data
+
+
+def evaluate(argv: Sequence[str]) -> None:
+    from ucb_moppo.training.reevaluate import evaluate_run
+
+    choice = parse(Evaluate, argv, "evaluate")
+    result = evaluate_run(
+        choice.run,
+        choice.weights_per_policy,
+        choice.episodes,
+        out=choice.out,
+        threads=choice.threads,
+        sampled=choice.actions == "sampled",
+    )
+    if choice.json:
+        print(json.dumps(result, indent=2))
+        return
+    table = Table("weights per policy", "episodes", "HV", "EU", "sparsity", "on the front", "steps")
+    table.add_row(
+        str(result["weights_per_policy"]),
+        str(result["episodes"]),
+        f"{result['hypervolume']:.4g}",
+        f"{result['expected_utility']:.4g}",
+        f"{result['sparsity']:.4g}",
+        str(result["cardinality"]),
+        f"{result['evaluation_steps']:,}",
+    )
+    Console().print(table)
+
+
+def report(argv: Sequence[str]) -> None:
+    from ucb_moppo.report import write_report
+
+    choice = parse(Report, argv, "report")
+    print(write_report(choice.runs, choice.out))
+
+
+def interpolate(argv: Sequence[str]) -> None:
+    from ucb_moppo.training.interpolate import interpolate_run
+
+    choice = parse(Interpolate, argv, "interpolate")
+
+    def say(result: dict[str, Any]) -> None:
+        if not choice.quiet:
+            print(
+                f"{result['weights_per_policy']} weights per policy: HV {result['hypervolume']:.4g}  "
+                f"sparsity {result['sparsity']:.4g}  {result['cardinality']} points on the front",
+                file=sys.stderr,
+            )
+
+    results = interpolate_run(choice.run, choice.weights, choice.episodes, threads=choice.threads, on_result=say)
+    if choice.json:
+        print(json.dumps(results, indent=2))
+
+
+def bench(argv: Sequence[str]) -> None:
+    from ucb_moppo.bench.sweep import describe_end, describe_sweep, make_sweep, run_sweep
+
+    choice = parse(Bench, argv, "bench")
+    sweep = make_sweep(
+        choice.spec,
+        runs=choice.runs,
+        out=choice.out,
+        executor=choice.executor,
+        cores=choice.cores,
+        ray_address=choice.ray_address,
+    )
+    if choice.dry_run:
+        print(describe_sweep(sweep))
+        return
+    outcomes = run_sweep(sweep)
+    print(describe_end(sweep, outcomes))
+    if not all(outcome.succeeded for outcome in outcomes.values()):
+        raise SystemExit(1)
+
+
+def view(argv: Sequence[str]) -> None:
+    from ucb_moppo.viewer.serve import serve
+
+    choice = parse(View, argv, "view")
+    serve(
+        choice.run,
+        choice.compare,
+        host=choice.host,
+        port=choice.port,
+        render=choice.render,
+        open_browser=not choice.no_browser,
+    )
+
+
+def show(argv: Sequence[str]) -> None:
+    choice = parse(Show, argv, "show")
+    print_run(choice.run, choice.rows, as_json=choice.json)
+
+
+def print_run(path: Path, rows: int = 10, as_json: bool = False) -> None:
+    """What was found: the indicators, a part of the front, and where the run lies."""
+    from ucb_moppo.cli.display import front_table, summary_lines
+    from ucb_moppo.store.run import load_run
+
+    run = load_run(path)
+    if as_json:
+        print(json.dumps(run.summary | {"config": run.config}, indent=2))
+        return
+    console = Console()
+    for line in summary_lines(run):
+        console.print(line, highlight=False)
+    console.print(front_table(run, rows))
+
+
+def problems(argv: Sequence[str]) -> None:
+    from ucb_moppo.envs import describe_problems, list_mo_gymnasium_ids
+    from ucb_moppo.policy.policy import spec_to_json
+
+    choice = parse(Problems, argv, "problems")
+    specs = describe_problems(choice.protocol)
+    others = list_mo_gymnasium_ids() if choice.all or choice.json else []
+    if choice.json:
+        print(json.dumps({"problems": [spec_to_json(s) for s in specs], "mo_gymnasium": others}, indent=2))
+        return
+    table = Table(
+        Column("problem", no_wrap=True), "objectives", "observation", "action", "horizon", "reference point"
+    )
+    for spec in specs:
+        kind = "choices" if spec.action.discrete else "numbers"
+        table.add_row(
+            spec.name,
+            "\n".join(spec.objectives),
+            f"{spec.observation_size} numbers",
+            f"{spec.action.size} {kind}",
+            f"{spec.horizon:,}",
+            ", ".join(f"{x:g}" for x in spec.reference_point),
+        )
+    Console().print(table)
+    print("\n".join(others) if others else "Any MO-Gymnasium id works as well; --all lists them.")
+
+
+COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
+    "train": train,
+    "resume": resume,
+    "evaluate": evaluate,
+    "show": show,
+    "report": report,
+    "view": view,
+    "interpolate": interpolate,
+    "bench": bench,
+    "problems": problems,
+}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Entry point. An error the user can act on is one line and exit code 2, a signal 128 + its number."""
+    warnings.showwarning = print_warning
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        try:
+            run_command(arguments)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:  # whoever reads, e.g. `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except UcbMoppoError as fault:
+        print(f"ucb-moppo: {fault}", file=sys.stderr)
+        raise SystemExit(2) from None
+    except KeyboardInterrupt as stop:
+        print(f"ucb-moppo: {stop or 'interrupted'}", file=sys.stderr)
+        raise SystemExit(getattr(stop, "exit_code", 130)) from None
+
+
+def run_command(arguments: Sequence[str]) -> None:
+    """What the first word names, told the rest."""
+    if not arguments or arguments[0] in HELP:
+        print(USAGE, end="")
+        return
+    command = COMMANDS.get(arguments[0])
+    if command is None:
+        raise ConfigError(f"unknown command {arguments[0]!r}; {nearest_names(arguments[0], COMMANDS)}")
+    command(arguments[1:])
+
+
+def print_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """One line, without the place in the source unless the warning is somebody else's."""
+    place = "" if issubclass(category, UcbMoppoWarning) else f" ({category.__name__}, {filename}:{lineno})"
+    print(f"ucb-moppo: warning: {message}{place}", file=sys.stderr)

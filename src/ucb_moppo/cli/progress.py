@@ -1,0 +1,161 @@
+"""What a person sees while a run trains: a live bar on a terminal, plain lines elsewhere, or nothing."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+from ucb_moppo.config import Config
+
+if TYPE_CHECKING:
+    from ucb_moppo.engine.trainer import StageRecord
+    from ucb_moppo.training.train import Plan
+
+
+class Reporter(Protocol):
+    """Told what happens in a run."""
+
+    def start(self, plan: Plan, path: Path) -> None: ...
+
+    def iteration(self, iteration: int) -> None: ...
+
+    def stage(self, record: StageRecord) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+def format_seconds(seconds: float) -> str:
+    """12 s, 3 min 20 s, 1 h 05 min."""
+    seconds = max(0, round(seconds))
+    if seconds < 60:
+        return f"{seconds} s"
+    minutes, rest = divmod(seconds, 60)
+    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def describe_plan(plan: Plan, path: Path) -> str:
+    """Two sentences before a run begins."""
+    config = plan.config
+    policies = f"{config.num_policies} policies, " if isinstance(config, Config) else ""
+    begin = f"continuing after iteration {plan.done}: " if plan.done else ""
+    return (
+        f"{begin}{config.method} on {config.problem}: {policies}seed {config.seed}, "
+        f"{plan.num_stages} stages, writing to {path}\n{describe_cost(plan)}"
+    )
+
+
+def describe_cost(plan: Plan) -> str:
+    """Steps and time; of another method neither its own evaluations nor its speed is known beforehand."""
+    if plan.evaluation_steps is None or plan.seconds is None:
+        return f"{plan.training_steps:,} steps of training and pre-training"
+    return (
+        f"{plan.training_steps:,} training steps and up to {plan.evaluation_steps:,} evaluation steps; "
+        f"about {format_seconds(plan.seconds)} {'left ' if plan.done else ''}at the speed measured here"
+    )
+
+
+def describe_stage(record: StageRecord) -> str:
+    """HV and EU as they stand."""
+    found = record.indicators
+    return f"HV {found['hypervolume']:.4g}  EU {found['expected_utility']:.4g}"
+
+
+class Clock:
+    """Steps per second and time left, from what the run itself has taken so far."""
+
+    def start(self, plan: Plan) -> None:
+        self.plan, self.begun = plan, perf_counter()
+
+    def rate(self, iteration: int) -> float:
+        done = iteration - self.plan.done
+        return done * self.plan.config.steps_per_iteration / (perf_counter() - self.begun)
+
+    def left(self, iteration: int) -> float:
+        """From the measured plan until there is something better: the run's own pace."""
+        share = (iteration - self.plan.done) / (self.plan.config.num_iterations - self.plan.done or 1)
+        spent = perf_counter() - self.begun
+        if self.plan.seconds is not None and share < 0.05:
+            return self.plan.seconds * (1 - share)
+        return spent * (1 - share) / share if share else 0.0
+
+
+class Silent:
+    """Says nothing."""
+
+    def start(self, plan: Plan, path: Path) -> None: ...
+
+    def iteration(self, iteration: int) -> None: ...
+
+    def stage(self, record: StageRecord) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+class PlainLines(Silent):
+    """A line per stage, for logs and pipes."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream, self._clock = stream or sys.stderr, Clock()
+
+    def start(self, plan: Plan, path: Path) -> None:
+        self._clock.start(plan)
+        self._print(describe_plan(plan, path))
+
+    def stage(self, record: StageRecord) -> None:
+        done = record.iteration
+        self._print(
+            f"stage {record.stage}/{self._clock.plan.num_stages}  {record.training_steps:,} steps  "
+            f"{self._clock.rate(done):,.0f} steps/s  {describe_stage(record)}  "
+            f"{format_seconds(self._clock.left(done))} left"
+        )
+
+    def _print(self, text: str) -> None:
+        print(text, file=self._stream, flush=True)
+
+
+class Bar(Silent):
+    """A live progress bar on a terminal."""
+
+    def __init__(self, console: Console) -> None:
+        self._clock = Clock()
+        self._progress = Progress(
+            TextColumn("stage {task.fields[stage]}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f}%  {task.fields[rate]}  {task.fields[found]}  {task.fields[left]}"),
+            console=console,
+        )
+
+    def start(self, plan: Plan, path: Path) -> None:
+        self._clock.start(plan)
+        self._progress.console.print(describe_plan(plan, path), highlight=False)
+        fields: dict[str, Any] = {"stage": f"0/{plan.num_stages}", "rate": "", "found": "", "left": ""}
+        self._task = self._progress.add_task("train", total=plan.config.num_iterations, **fields)
+        self._progress.start()
+
+    def iteration(self, iteration: int) -> None:
+        self._progress.update(
+            self._task,
+            completed=iteration,
+            rate=f"{self._clock.rate(iteration):,.0f} steps/s",
+            left=f"{format_seconds(self._clock.left(iteration))} left",
+        )
+
+    def stage(self, record: StageRecord) -> None:
+        stage = f"{record.stage}/{self._clock.plan.num_stages}"
+        self._progress.update(self._task, stage=stage, found=describe_stage(record))
+
+    def stop(self) -> None:
+        self._progress.stop()
+
+
+def make_reporter(quiet: bool = False) -> Reporter:
+    """A bar where there is a terminal to draw it on, plain lines where not, nothing when told to be quiet."""
+    if quiet:
+        return Silent()
+    console = Console(stderr=True)
+    return Bar(console) if console.is_terminal else PlainLines()

@@ -1,0 +1,131 @@
+"""Returns of (policy, weight) pairs: undiscounted, to the horizon, from fixed initial states."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucb_moppo.envs.base import ActionSpec, BatchEnv, Step
+from ucb_moppo.errors import EnvironmentFault
+from ucb_moppo.policy.networks import greedy_action
+from ucb_moppo.seeding import ACTIONS, EVALUATION, EVALUATION_SEED, episode_seed
+
+
+class Act(Protocol):
+    """What acts for K policies."""
+
+    def __call__(self, observation: NDArray, weight: NDArray, noise: NDArray | None = None) -> NDArray:
+        """Raw observations [K, E, d], weights [K, E, m] -> means or logits [K, E, a], with noise if given."""
+        ...
+
+
+class Evaluation(NamedTuple):
+    """Mean returns [K, W, m] and the environment steps they took."""
+
+    returns: NDArray
+    steps: int
+
+
+def evaluate(
+    act: Act,
+    weights: NDArray,
+    env: BatchEnv,
+    episodes: int = 1,
+    *,
+    positions: NDArray | None = None,
+    sampled: bool = False,
+    policy_ids: Sequence[int] | None = None,
+) -> Evaluation:
+    """Returns of K policies under weights [K, W, m], averaged over ``episodes`` each.
+
+    ``env`` holds K·E environments for any E; episodes run in as many waves as that takes. The initial state
+    depends on the position of the weight [K, W] (its column by default) and on the episode alone, so stages,
+    methods and runs meet the same; so does the noise of ``sampled`` actions. Otherwise actions are deterministic.
+    ``policy_ids`` are what faults call the policies (0 to K−1 by default).
+    """
+    num_policies, num_weights, num_objectives = weights.shape
+    if positions is None:
+        positions = np.broadcast_to(np.arange(num_weights), (num_policies, num_weights))
+    width = env.num_envs // num_policies
+    jobs = [(w, e) for w in range(num_weights) for e in range(episodes)]
+    ids = range(num_policies) if policy_ids is None else policy_ids
+    totals = np.zeros((num_policies, num_weights, num_objectives))
+    steps = 0
+    for start in range(0, len(jobs), width):
+        wave = jobs[start : start + width]
+        columns = np.array([w for w, _ in wave])
+        starts = [(int(positions[k, w]), e) for k in range(num_policies) for w, e in wave]
+        returns, taken = run_episodes(act, weights[:, columns], env, starts, sampled, ids)
+        for column, found in zip(columns, returns.swapaxes(0, 1), strict=True):
+            totals[:, column] += found
+        steps += taken
+    return Evaluation(totals / episodes, steps)
+
+
+def run_episodes(
+    act: Act,
+    weights: NDArray,
+    env: BatchEnv,
+    starts: list[tuple[int, int]],
+    sampled: bool,
+    policy_ids: Sequence[int],
+) -> tuple[NDArray, int]:
+    """One episode per policy and column: weights [K, E, m] -> undiscounted returns [K, E, m], steps taken.
+
+    ``starts`` are the K·E (position, episode) pairs that initial states come from. A policy whose output is not
+    finite has no return: NaN.
+    """
+    num_policies, width, num_objectives = weights.shape
+    weight = weights.astype(np.float32)
+    alive = np.arange(num_policies * width)
+    observation = env.reset(alive, [episode_seed(EVALUATION_SEED, EVALUATION, *start) for start in starts])
+    noise = ActionNoise(starts, env.spec.action, env.spec.horizon) if sampled else None
+    returns = np.zeros((num_policies * width, num_objectives))
+    steps = time = 0
+    while alive.size:
+        drawn = None if noise is None else noise.at(time).reshape(num_policies, width, -1)
+        output = act(observation.reshape(num_policies, width, -1), weight, drawn)
+        action = greedy_action(output, env.spec.action.discrete)
+        flat = action.reshape(num_policies * width, *action.shape[2:])[alive]
+        finite = np.isfinite(output).all(-1).ravel()[alive]
+        step = _step_named(env, np.where(np.isfinite(flat), flat, 0), alive, weights, policy_ids)
+        returns[alive] += np.where(finite[:, None], step.reward, np.nan)
+        observation[alive] = step.observation
+        steps, time = steps + alive.size, time + 1
+        alive = alive[~(step.terminated | step.truncated)]
+    return returns.reshape(weights.shape), steps
+
+
+class ActionNoise:
+    """The noise of sampled actions: a stream per (position, episode), whoever acts and whatever runs beside it."""
+
+    def __init__(self, starts: list[tuple[int, int]], action: ActionSpec, horizon: int) -> None:
+        streams = sorted(set(starts))
+        self._rows = np.array([streams.index(start) for start in starts])
+        shape = (horizon, action.size)
+        self._drawn = np.stack([self._draw(start, action.discrete, shape) for start in streams])
+
+    @staticmethod
+    def _draw(start: tuple[int, int], discrete: bool, shape: tuple[int, int]) -> NDArray:
+        """Gumbel noise for choices, normal noise otherwise: [horizon, a]."""
+        rng = np.random.default_rng(episode_seed(EVALUATION_SEED, ACTIONS, *start))
+        return (rng.gumbel(size=shape) if discrete else rng.standard_normal(shape)).astype(np.float32)
+
+    def at(self, time: int) -> NDArray:
+        """[K·E, a] of one step."""
+        return self._drawn[self._rows, time]
+
+
+def _step_named(env: BatchEnv, action: NDArray, ids: NDArray, weights: NDArray, policy_ids: Sequence[int]) -> Step:
+    """Step some environments; a fault says which of the policies and weights [K, E, m] it met."""
+    try:
+        return env.step(action, ids)
+    except EnvironmentFault as fault:
+        if fault.environment is None:
+            raise
+        k, column = divmod(fault.environment, weights.shape[1])
+        where = f"policy {policy_ids[k]} under weight {weights[k, column].tolist()}"
+        raise EnvironmentFault(f"{where}: {fault}") from fault

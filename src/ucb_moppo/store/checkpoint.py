@@ -1,0 +1,220 @@
+"""Checkpoints: the whole state of a run at one iteration, committed or not there.
+
+    RUN/checkpoints/00000040-0003/   (iteration 40, after 3 evaluations)
+      state.safetensors   parameters, optimiser, statistics, keys, environments, evaluations so far
+      state.json          config, problem and versions it was saved with; how long the growing files were
+      manifest.json       format version, and size and SHA-256 of the two
+
+A checkpoint is written in a directory of another name, synced and renamed; the last two are kept. Directories
+whose names start with a dot are debris of a process that was killed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
+
+from ucb_moppo.errors import DamagedFileError, FormatVersionError, RunFormatError, UcbMoppoWarning
+from ucb_moppo.store.storage import (
+    MAX_JSON,
+    MAX_TABLE,
+    MAX_TENSORS,
+    Digest,
+    check_format,
+    dump_json,
+    dump_tensors,
+    inside,
+    make_digest,
+    parse_object,
+    parse_tensors,
+    read_bytes,
+    sync_directory,
+    verified,
+    write_synced,
+    writing,
+)
+
+DIRECTORY, STATE, FACTS, MANIFEST = "checkpoints", "state.safetensors", "state.json", "manifest.json"
+LIMITS = {STATE: MAX_TENSORS, FACTS: MAX_JSON}
+FORMAT, KIND, NUM_KEPT = 1, "ucb-moppo checkpoint", 2
+NAME = re.compile(r"\d{8}-\d{4}", re.ASCII)
+MAX_SHARE = 0.02
+"""Of a run's time that saving at the end of stages may take; where it would take more, stages are left out."""
+
+
+class Checkpoint(NamedTuple):
+    """What a run continues from."""
+
+    name: str
+    """Iteration and number of evaluations so far: sorts by age, and is the same in an uninterrupted run."""
+    tensors: dict[str, NDArray]
+    """The trainer's state."""
+    facts: dict[str, Any]
+    """``config``, ``spec`` and ``versions`` to hold against today's; ``lengths`` of the growing files."""
+
+    def lengths(self) -> dict[str, Digest]:
+        """Size and SHA-256 that the growing files had."""
+        path, found = Path(FACTS), self.facts.get("lengths")
+        if not isinstance(found, dict):
+            raise DamagedFileError(f"{FACTS} of checkpoint {self.name} holds no lengths")
+        return {name: Digest.from_json(digest, path) for name, digest in found.items()}
+
+
+# --- writing -----------------------------------------------------------------------------------------------
+
+
+def write_checkpoint(run: Path, checkpoint: Checkpoint) -> Path:
+    """Commit a checkpoint of the run and let go of those before the last two."""
+    parent = inside(run, DIRECTORY)
+    path, aside = parent / checkpoint.name, parent / f".{checkpoint.name}.tmp"
+    files = {STATE: dump_tensors(checkpoint.tensors), FACTS: dump_json(checkpoint.facts)}
+    manifest = {
+        "format": FORMAT,
+        "kind": KIND,
+        "files": {name: make_digest(data).to_json() for name, data in files.items()},
+    }
+    with writing(path):
+        parent.mkdir(exist_ok=True)
+        discard(aside)
+        try:
+            aside.mkdir()
+            for name, data in (files | {MANIFEST: dump_json(manifest)}).items():
+                write_synced(aside / name, data)
+            sync_directory(aside)
+            discard(path)  # one of this name was damaged, and the run fell back past it
+            aside.rename(path)
+            sync_directory(parent)
+        except OSError:
+            discard(aside)
+            raise
+        for old in list_checkpoints(run)[NUM_KEPT:]:
+            discard(parent / old)
+    return path
+
+
+def discard(path: Path) -> None:
+    """Delete a checkpoint; a kill in the middle leaves debris, never half a checkpoint under its name."""
+    if not os.path.lexists(path):
+        return
+    if not path.name.startswith("."):
+        path = path.rename(path.with_name(f".{path.name}.old"))
+    shutil.rmtree(path)
+
+
+def clean_debris(run: Path) -> None:
+    """Delete what a killed process left behind. The caller holds the run's lock."""
+    with writing(run):
+        for path in run.glob(".*.tmp"):
+            path.unlink()
+        parent = inside(run, DIRECTORY)
+        for path in parent.glob(".*") if parent.is_dir() else ():
+            path.unlink() if path.is_symlink() or path.is_file() else shutil.rmtree(path)
+
+
+# --- reading -----------------------------------------------------------------------------------------------
+
+
+def checkpoint_name(iteration: int, num_evaluations: int) -> str:
+    return f"{iteration:08d}-{num_evaluations:04d}"
+
+
+def list_checkpoints(run: Path) -> list[str]:
+    """Names of all checkpoints, newest first."""
+    parent = inside(run, DIRECTORY)
+    names = [path.name for path in parent.iterdir()] if parent.is_dir() else []
+    return sorted((name for name in names if NAME.fullmatch(name)), reverse=True)
+
+
+def read_checkpoint(run: Path, name: str) -> Checkpoint:
+    """One checkpoint, every byte of it verified."""
+    where = f"{DIRECTORY}/{name}"
+    path = run / where / MANIFEST
+    manifest = parse_object(read_bytes(run, f"{where}/{MANIFEST}", MAX_JSON), path)
+    if manifest.get("kind") != KIND:
+        raise DamagedFileError(f"{path} is not the manifest of a {KIND}")
+    check_format(manifest.get("format"), FORMAT, FORMAT, path, "resume with the version that wrote it")
+    listed = manifest.get("files")
+    if not isinstance(listed, dict) or set(listed) != set(LIMITS):
+        raise DamagedFileError(f"{path} does not list just {' and '.join(LIMITS)}")
+    files = {}
+    for file, limit in LIMITS.items():
+        data = read_bytes(run, f"{where}/{file}", limit)
+        files[file] = verified(data, Digest.from_json(listed[file], path), path.with_name(file))
+    _, tensors = parse_tensors(files[STATE], path.with_name(STATE))
+    return Checkpoint(name, tensors, parse_object(files[FACTS], path.with_name(FACTS)))
+
+
+def check_lengths(run: Path, lengths: Mapping[str, Digest]) -> None:
+    """Refuse growing files that do not begin with what they held when the checkpoint was saved."""
+    for name, digest in lengths.items():
+        if digest.bytes:
+            data = read_bytes(run, name, MAX_TABLE)
+            verified(data[: digest.bytes], digest, run / name)
+
+
+def find_checkpoint(run: Path) -> Checkpoint | None:
+    """The newest good checkpoint, with a warning for every one that is not; None if there has never been one."""
+    faults = []
+    for name in list_checkpoints(run):
+        try:
+            checkpoint = read_checkpoint(run, name)
+            check_lengths(run, checkpoint.lengths())
+            return checkpoint
+        except FormatVersionError:
+            raise
+        except RunFormatError as fault:
+            faults.append(str(fault))
+            message = f"checkpoint {name} cannot be used: {fault}; trying the one before"
+            warnings.warn(message, UcbMoppoWarning, stacklevel=2)
+    if faults:
+        raise DamagedFileError(
+            f"{run} has no good checkpoint left: {'; '.join(faults)}; restore the files or train again"
+        )
+    return None
+
+
+# --- when --------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Checkpointer:
+    """Saves at safe points, when it is time to."""
+
+    save: Callable[[], None]
+    stages: int
+    """Stages from one checkpoint to the next; more where saving would take more than MAX_SHARE of the time."""
+    seconds: float
+    """Save inside a stage too when the last checkpoint is this old."""
+    stage: int = 0
+    cost: float = field(default=0.0, init=False)
+    """Seconds that saving has taken so far."""
+
+    def __post_init__(self) -> None:
+        self._saved_at, self._last_cost = perf_counter(), 0.0
+
+    def now(self) -> None:
+        """Save, and remember what it cost."""
+        start = perf_counter()
+        self.save()
+        self._saved_at = perf_counter()
+        self._last_cost = self._saved_at - start
+        self.cost += self._last_cost
+
+    def after_iteration(self) -> None:
+        if perf_counter() - self._saved_at >= self.seconds:
+            self.now()
+
+    def after_stage(self, stage: int) -> None:
+        affordable = self._last_cost <= MAX_SHARE * (perf_counter() - self._saved_at)
+        if stage - self.stage >= self.stages and affordable:
+            self.now()
+            self.stage = stage

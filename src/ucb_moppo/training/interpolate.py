@@ -1,0 +1,59 @@
+"""The paper's interpolation study: every policy on more and more weights of its sub-space, without training."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucb_moppo.errors import ConfigError, RunFormatError
+from ucb_moppo.store.storage import replace_file
+
+FILE = "interpolation.csv"
+COLUMNS = (
+    "weights_per_policy",
+    "hypervolume",
+    "expected_utility",
+    "sparsity",
+    "cardinality",
+    "evaluation_steps",
+    "episodes",
+)
+
+
+def interpolate_run(
+    path: Path,
+    counts: Sequence[int],
+    episodes: int = 1,
+    *,
+    threads: int = 0,
+    on_result: Callable[[dict[str, Any]], None] = lambda result: None,
+) -> list[dict[str, Any]]:
+    """Evaluate a run on each number of weights per policy; the table goes into the run, a row at a time."""
+    from ucb_moppo.training.reevaluate import evaluate_run
+
+    if not counts:
+        raise ConfigError("--weights is empty; give how many weights per policy to evaluate, e.g. 10 20 50 100")
+    results: list[dict[str, Any]] = []
+    for count in sorted(set(counts)):
+        results.append(evaluate_run(path, count, episodes, threads=threads))
+        lines = [",".join(COLUMNS), *(",".join(str(row[name]) for name in COLUMNS) for row in results)]
+        replace_file(path / FILE, ("\n".join(lines) + "\n").encode())
+        on_result(results[-1])
+    return results
+
+
+def read_study(path: Path) -> dict[str, NDArray] | None:
+    """The columns of a run's study; None where it has none."""
+    try:
+        rows = list(csv.DictReader((path / FILE).read_text(encoding="utf-8").splitlines()))
+    except FileNotFoundError:
+        return None
+    try:
+        return {name: np.array([float(row[name]) for row in rows]) for name in COLUMNS}
+    except (KeyError, TypeError, ValueError) as fault:
+        raise RunFormatError(f"{path / FILE} has a row that cannot be read: {fault!r}") from fault

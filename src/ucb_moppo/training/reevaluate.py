@@ -1,0 +1,107 @@
+"""Evaluate a finished run again: on more weights, over more episodes, or with sampled actions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucb_moppo.config import from_json
+from ucb_moppo.engine.evaluation import evaluate
+from ucb_moppo.engine.rollout import Actors, named_actors
+from ucb_moppo.engine.shard import evaluation_width
+from ucb_moppo.engine.trainer import make_run_decomposition, measure
+from ucb_moppo.envs import make_batch
+from ucb_moppo.errors import ConfigError, RunFormatError
+from ucb_moppo.peers import PEERS
+from ucb_moppo.peers.base import PeerConfig
+from ucb_moppo.peers.comparison import our_probes, positions_of
+from ucb_moppo.store.run import Run, load_run, write_front
+
+
+def load_actors(run: Run) -> Actors:
+    """The actors of all policies of a run."""
+    return named_actors(run.tensors(), run.network)
+
+
+def is_peer(config: Mapping[str, Any]) -> bool:
+    """Whether a run's config is another method's."""
+    return config.get("method") in PEERS
+
+
+def subspace_weights(run: Run, weights_per_policy: int | None) -> NDArray:
+    """[K, W, m] evenly spaced weights of every policy's sub-space; all of those for another method's one policy.
+
+    Another method's policies that are not conditioned on a weight have the one they were trained for.
+    """
+    if not is_peer(run.config):
+        return make_run_decomposition(from_json(run.config), run.spec, num_probes=weights_per_policy).probes
+    if run.network.conditioned:
+        probes = our_probes(PeerConfig(**run.config), run.spec, weights_per_policy)
+        return probes.reshape(1, -1, run.spec.num_objectives)
+    if weights_per_policy is not None:
+        raise ConfigError(f"the policies of {run.path} do not depend on a weight: leave out --weights-per-policy")
+    evaluated = run.evaluated()
+    if not np.array_equal(evaluated.policy, np.arange(len(evaluated.policy))):
+        raise RunFormatError(f"{run.path} does not list one weight for each of its policies")
+    return evaluated.weights[:, None]
+
+
+def evaluation_positions(run: Run, weights: NDArray, weights_per_policy: int | None) -> NDArray | None:
+    """[K, W] positions that another method's weights [K, W, m] take initial states from; None for our own."""
+    if not is_peer(run.config):
+        return None
+    return positions_of(weights, our_probes(PeerConfig(**run.config), run.spec, weights_per_policy).shape[1])
+
+
+def check_can_sample(run: Run) -> None:
+    """Refuse to sample from actors that have learnt no distribution, or whose std is not kept."""
+    if not run.spec.action.discrete and "actor.log_std" not in run.tensors():
+        raise ConfigError(
+            f"the policies of {run.path} ({run.config.get('method')}) come without a standard deviation: there is "
+            f"nothing to sample from; evaluate them with --actions deterministic"
+        )
+
+
+def evaluate_run(
+    path: Path,
+    weights_per_policy: int | None,
+    episodes: int | None = None,
+    *,
+    out: Path | None = None,
+    threads: int = 0,
+    sampled: bool = False,
+) -> dict[str, Any]:
+    """Indicators of a run's policies on ``weights_per_policy`` weights each; the front goes to ``out``.
+
+    What is None is as in the run, so that without changes its own front comes out.
+    """
+    for name, value in (("weights-per-policy", weights_per_policy), ("episodes", episodes)):
+        if value is not None and value < 1:
+            raise ConfigError(f"--{name} is {value}; it must be at least 1")
+    run = load_run(path)
+    episodes = episodes or int(run.config.get("episodes", 1))
+    if sampled:
+        check_can_sample(run)
+    weights, spec = subspace_weights(run, weights_per_policy), run.spec
+    positions = evaluation_positions(run, weights, weights_per_policy)
+    num_envs = len(weights) * min(weights.shape[1] * episodes, evaluation_width(len(weights)))
+    protocol = run.config.get("protocol", "gymnasium")
+    env = make_batch(run.config["problem"], num_envs, threads, spec.horizon, spec.reference_point, protocol)
+    try:
+        result = evaluate(load_actors(run), weights, env, episodes, positions=positions, sampled=sampled)
+    finally:
+        env.close()
+    if out is not None:
+        write_front(out, weights, result.returns)
+    return {
+        "run": str(run.path),
+        "weights_per_policy": int(weights.shape[1]),
+        "episodes": episodes,
+        "actions": "sampled" if sampled else "deterministic",
+        "evaluation_steps": result.steps,
+        **measure(np.asarray(result.returns), spec.reference_point),
+    }

@@ -1,0 +1,381 @@
+"""The command line: the same runs as from Python, help that covers every option, output for people and programs."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+from trade_runs import EVALUATION_STEPS, NUM_STAGES, PROBLEM, trade_arguments, train_trade
+
+from ucb_moppo.cli import main as cli
+from ucb_moppo.cli.progress import Bar, format_seconds
+from ucb_moppo.config import Config, PPOConfig, SearchConfig, default_config, override, resolve
+from ucb_moppo.engine.shard import Timing
+from ucb_moppo.engine.trainer import StageRecord, Trainer
+from ucb_moppo.envs import PROBLEMS, make_spec
+from ucb_moppo.store.run import Run
+from ucb_moppo.training.train import Plan, make_plan
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return train_trade(tmp_path_factory.mktemp("runs") / "run")
+
+
+def without_time(path: Path) -> list[str]:
+    """``metrics.jsonl`` but for the seconds."""
+    lines = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    return [json.dumps({n: v for n, v in line.items() if not n.endswith("seconds")}) for line in lines]
+
+
+def assert_same_run(one: Path, other: Path) -> None:
+    for name in ("config.json", "front.csv", "evaluations.csv", "policies.safetensors"):
+        assert (one / name).read_bytes() == (other / name).read_bytes(), name
+    assert without_time(one) == without_time(other)
+
+
+# --- train -------------------------------------------------------------------------------------------------
+
+
+def test_the_installed_command_is_this_one() -> None:
+    (script,) = importlib.metadata.entry_points(group="console_scripts", name="ucb-moppo")
+    assert script.load() is cli.main
+
+
+def test_train_prints_plain_lines_and_what_it_found(run: Run, tmp_path: Path, capsys: Capture) -> None:
+    """Nothing here is a terminal: a line per stage on stderr, the result on stdout, no control characters."""
+    out = tmp_path / "run"
+    cli.main(trade_arguments("--out", str(out)))
+
+    shown = capsys.readouterr()
+    lines = shown.err.splitlines()
+    assert lines[0] == f"ucb on {PROBLEM}: 2 policies, seed 0, {NUM_STAGES} stages, writing to {out}"
+    assert lines[1].startswith(f"400 training steps and up to {EVALUATION_STEPS} evaluation steps; about ")
+    stages = lines[2:]
+    assert [line.split("  ")[0] for line in stages] == [f"stage {z}/{NUM_STAGES}" for z in range(NUM_STAGES + 1)]
+    for line in stages:
+        assert all(word in line for word in ("steps/s", "HV ", "EU ", " left")), line
+    assert stages[-1].endswith("0 s left")
+    assert "\x1b" not in shown.err + shown.out
+    summary = Run(out).summary
+    assert f"HV {summary['hypervolume']:.4g}   EU {summary['expected_utility']:.4g}" in shown.out
+    assert "points of the front" in shown.out
+    assert str(out) in shown.out.replace("\n", "")
+    assert_same_run(out, run.path)  # the command line and Python are one
+
+
+def test_quiet_prints_nothing_and_json_prints_the_summary(run: Run, tmp_path: Path, capsys: Capture) -> None:
+    cli.main(trade_arguments("--out", str(tmp_path / "quiet"), "--quiet"))
+    assert capsys.readouterr() == ("", "")
+
+    cli.main(trade_arguments("--out", str(tmp_path / "json"), "--quiet", "--json"))
+    shown = json.loads(capsys.readouterr().out)
+    assert shown == Run(tmp_path / "json").summary | {"run": str(tmp_path / "json")}
+    assert shown["hypervolume"] == run.summary["hypervolume"]
+
+
+def test_a_runs_config_reproduces_it_to_the_bit(run: Run, tmp_path: Path) -> None:
+    cli.main(["train", "--config", str(run.path / "config.json"), "--out", str(tmp_path / "again"), "--quiet"])
+    assert_same_run(tmp_path / "again", run.path)
+
+
+def test_default_directory_is_new_every_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        cli.main(trade_arguments("--quiet"))
+    stem = "probe_envs-probe-Trade-v0-ucb-seed0"
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == [stem, f"{stem}-2"]
+
+
+# --- options -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ["Swimmer-v2 --steps 90000 --seed 7", "--steps 90000 Swimmer-v2 --seed 7", "--seed=7 --steps=90000 Swimmer-v2"],
+)
+def test_options_stand_before_or_after_the_problem(arguments: str) -> None:
+    settings = cli.parse_train(arguments.split()).settings
+    assert settings == override(default_config("Swimmer-v2"), steps=90_000, seed=7)
+
+
+def test_every_setting_has_an_option() -> None:
+    """Each option, given a value other than its default, changes just the setting of its name."""
+    special = {"method": "mean", "preset": "paper", "selection": "top_n", "candidate_values": "simulate"}
+    special |= {"reference_point": "1 2", "samples": "5000", "active": "5", "seed": "3", "threads": "1"}
+    special |= {"ensemble": "3", "policies": "7", "candidates": "70", "horizon": "9", "gae_lambda": "0.5"}
+    special |= {
+        "stage_iterations": "4",
+        "protocol": "pgmorl",
+        "warmup": "8",
+        "resample_iterations": "2",
+        "log_std": "-2.5",
+    }
+    special |= {"executor": "local", "shards": "2", "ray_address": "10.0.0.1:6379"}
+    base = default_config("Hopper-v2")
+    for holder, config in ((Config, base), (PPOConfig, base.ppo), (SearchConfig, base.search)):
+        for field in dataclasses.fields(holder):
+            if field.name in ("problem", "ppo", "search", "pivots"):
+                continue
+            before, flag = getattr(config, field.name), field.name.replace("_", "-")
+            if isinstance(before, bool):
+                options, after = [f"--no-{flag}" if before else f"--{flag}"], not before
+            else:
+                text = special.get(field.name) or str(before / 2 if isinstance(before, float) else before + 1)
+                text = "0.125" if text == "0.0" else text
+                number = float if set(".e") & set(text) else int
+                kind = str if isinstance(before, str) or field.name == "ray_address" else number
+                after = (1.0, 2.0) if field.name == "reference_point" else kind(text)
+                options = [f"--{flag}", *text.split()]
+            expected = override(base, **{field.name: after})
+            if field.name == "preset":
+                expected = default_config("Hopper-v2", "paper")
+            assert cli.parse_train(["Hopper-v2", *options]).settings == expected, field.name
+
+
+def test_presets_change_the_defaults() -> None:
+    def settings(*arguments: str) -> Config:
+        return cli.parse_train(arguments).settings
+
+    assert settings("Swimmer-v2").ppo.gamma == 0.999
+    assert settings("Swimmer-v2", "--preset", "paper").ppo.gamma == 0.99
+    assert settings("--preset=paper", "Swimmer-v2").ppo.gamma == 0.99
+    assert settings("Ant-v2").ppo.log_std == -1
+    assert settings("Ant-v2", "--preset", "paper").ppo.log_std == 0
+    assert settings("Hopper-v2", "--preset", "paper").steps == 20_000_000
+    assert settings("Hopper-v3", "--preset", "paper").steps == 72_000_000
+    assert settings("Hopper-v2", "--preset", "quick").steps < settings("Hopper-v2").steps == 5_000_000
+    # What is asked for stands above the preset.
+    assert settings("Swimmer-v2", "--preset", "quick", "--steps", "123456", "--gamma", "0.5") == override(
+        default_config("Swimmer-v2", "quick"), steps=123_456, gamma=0.5
+    )
+
+
+def test_options_stand_above_the_config_file(tmp_path: Path) -> None:
+    file = tmp_path / "settings.json"
+    file.write_text(json.dumps({"problem": "Swimmer-v2", "active": 4, "samples": 40, "ppo": {"clip": 0.3}}))
+    settings = cli.parse_train(["--config", str(file), "--out", "somewhere"]).settings
+    assert settings == override(default_config("Swimmer-v2"), active=4, samples=40, clip=0.3)
+    # 8 divides 40, the file's samples, but not the default 2,500: only the two together can be judged.
+    settings = cli.parse_train(["--config", str(file), "--active", "8"]).settings
+    assert (settings.search.active, settings.ppo.samples) == (8, 40)
+    settings = cli.parse_train(["--config", str(file), "Ant-v2", "--preset", "quick"]).settings
+    assert settings == override(default_config("Ant-v2", "quick"), active=4, samples=40, clip=0.3)
+
+
+# --- help --------------------------------------------------------------------------------------------------
+
+
+def help_of(capsys: Capture, *arguments: str) -> str:
+    with pytest.raises(SystemExit) as end:
+        cli.main([*arguments, "--help"])
+    assert end.value.code == 0
+    return capsys.readouterr().out
+
+
+def test_help_names_and_explains_every_option(capsys: Capture) -> None:
+    text = help_of(capsys, "train")
+    names = [
+        field.name
+        for holder in (cli.Train, Config, PPOConfig, SearchConfig)
+        for field in dataclasses.fields(holder)
+        if field.name not in ("settings", "problem", "ppo", "search", "pivots")
+    ]
+    for name in names:
+        flag = name.replace("_", "-")
+        assert f"--{flag} " in text or f"--no-{flag} " in text, name
+    # Every one of them says what happens when it is left out.
+    assert text.count("(default:") == len(names)
+
+
+def test_a_reader_who_has_seen_enough_is_no_error() -> None:
+    """`ucb-moppo train --help | head -1`: the reader is gone before the rest is written."""
+    program = subprocess.Popen(
+        [sys.executable, "-m", "ucb_moppo", "problems", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert program.stdout is not None
+    program.stdout.close()
+    _, faults = program.communicate()
+    assert faults == b""
+    assert program.returncode == 0
+
+
+def test_help_for_a_problem_shows_its_defaults(capsys: Capture) -> None:
+    def default_of(text: str, option: str) -> str:
+        return text.split(f"--{option} ")[1].split("(default: ")[1].split(")")[0]
+
+    assert default_of(help_of(capsys, "train", "Swimmer-v2"), "gamma") == "0.999"
+    assert default_of(help_of(capsys, "train"), "gamma") == "0.99"
+
+
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        ("evaluate", ["--weights-per-policy", "--episodes", "--out", "--json"]),
+        ("show", ["--rows", "--json"]),
+        ("problems", ["--all", "--json"]),
+    ],
+)
+def test_help_of_the_other_commands(command: str, options: list[str], capsys: Capture) -> None:
+    text = help_of(capsys, command)
+    assert all(option in text for option in options)
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])
+def test_usage_names_the_commands(arguments: list[str], capsys: Capture) -> None:
+    cli.main(arguments)
+    text = capsys.readouterr().out
+    assert all(f"ucb-moppo {command}" in text for command in ("train", "show", "evaluate", "problems"))
+
+
+# --- show, evaluate, problems ------------------------------------------------------------------------------
+
+
+def test_show_prints_what_was_run_and_found(run: Run, capsys: Capture) -> None:
+    cli.main(["show", str(run.path)])
+    text = capsys.readouterr().out
+    summary = run.summary
+    assert f"ucb on {PROBLEM}, seed 0, finished" in text
+    assert f"HV {summary['hypervolume']:.4g}" in text
+    assert f"EU {summary['expected_utility']:.4g}" in text
+    assert f"400 training and {EVALUATION_STEPS} evaluation steps" in text
+
+    cli.main(["show", str(run.path), "--json"])
+    assert json.loads(capsys.readouterr().out) == summary | {"config": run.config}
+
+
+def test_show_prints_as_many_rows_as_asked(run: Run, capsys: Capture) -> None:
+    cli.main(["show", str(run.path), "--rows", "2"])
+    text = capsys.readouterr().out
+    assert f"2 of {len(run.front().returns)} points of the front" in text
+    # The ends of the front, by the first objective.
+    for value in (run.front().returns[:, 0].min(), run.front().returns[:, 0].max()):
+        assert f"{value:,.1f}" in text
+
+
+def test_evaluate_reproduces_the_front_to_the_bit(run: Run, tmp_path: Path, capsys: Capture) -> None:
+    table = tmp_path / "front.csv"
+    cli.main(["evaluate", str(run.path), "--out", str(table), "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert table.read_bytes() == (run.path / "front.csv").read_bytes()
+    for name in ("hypervolume", "expected_utility", "sparsity", "cardinality"):
+        assert found[name] == run.summary[name]
+    assert (found["weights_per_policy"], found["episodes"]) == (3, 1)
+    assert found["evaluation_steps"] == 2 * 3 * 5
+
+
+def test_evaluate_takes_as_many_episodes_as_the_run_did(tmp_path: Path, capsys: Capture) -> None:
+    run = train_trade(tmp_path / "run", episodes=2)
+    cli.main(["evaluate", str(run.path), "--out", str(tmp_path / "front.csv"), "--json"])
+    assert json.loads(capsys.readouterr().out)["episodes"] == 2
+    assert (tmp_path / "front.csv").read_bytes() == (run.path / "front.csv").read_bytes()
+
+
+def test_evaluate_takes_more_weights_and_episodes(run: Run, tmp_path: Path, capsys: Capture) -> None:
+    table = tmp_path / "front.csv"
+    options = ["--weights-per-policy", "7", "--episodes", "2", "--out", str(table)]
+    cli.main(["evaluate", str(run.path), *options, "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert (found["weights_per_policy"], found["episodes"]) == (7, 2)
+    assert found["evaluation_steps"] == 2 * 7 * 2 * 5
+    weights = np.loadtxt(table, delimiter=",", skiprows=1, usecols=(1, 2))
+    # Evenly spaced over the whole simplex: 14 weights, both ends included.
+    np.testing.assert_allclose(weights[:, 0], np.arange(14) / 13)
+
+    cli.main(["evaluate", str(run.path), *options])
+    assert f"{found['hypervolume']:.4g}" in capsys.readouterr().out
+
+
+def test_problems_lists_what_there_is(capsys: Capture) -> None:
+    cli.main(["problems", "--json"])
+    listed = json.loads(capsys.readouterr().out)
+    # (observations, actions, objectives) of SPEC.md §7.
+    sizes = {
+        "Swimmer-v2": (8, 2, 2),
+        "HalfCheetah-v2": (17, 6, 2),
+        "Walker2d-v2": (17, 6, 2),
+        "Ant-v2": (27, 8, 2),
+        "Hopper-v2": (11, 3, 2),
+        "Hopper-v3": (11, 3, 3),
+    }
+    found = {
+        p["name"]: (p["observation_size"], p["action"]["size"], len(p["objectives"])) for p in listed["problems"]
+    }
+    assert found == sizes
+    assert all(p["horizon"] == 1000 and set(p["reference_point"]) == {0.0} for p in listed["problems"])
+    assert {"mo-hopper-v5", "deep-sea-treasure-v0", "minecart-v0"} <= set(listed["mo_gymnasium"])
+
+    cli.main(["problems"])
+    text = capsys.readouterr().out
+    assert all(name in text for name in sizes)
+    cli.main(["problems", "--all"])
+    assert "\nminecart-v0\n" in capsys.readouterr().out
+
+
+# --- before and during a run -------------------------------------------------------------------------------
+
+
+class StillExecutor:
+    """Trains nothing; every iteration would take 3 s and every step 1 ms."""
+
+    def time_iteration(self) -> Timing:
+        return Timing(iteration=3.0, step=0.001)
+
+
+def plan_of(problem: str, **settings: int) -> Plan:
+    spec = make_spec(problem)
+    config = resolve(override(default_config(problem), **settings), spec)
+    return make_plan(Trainer(config, spec, StillExecutor()))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_evaluation_stays_under_a_quarter_of_training(problem: str) -> None:
+    """By default (SPEC.md §5), at 5M training steps; Hopper-v3, with 36 policies, at 18M."""
+    plan = plan_of(problem, steps=18_000_000 if problem == "Hopper-v3" else 5_000_000)
+    assert plan.training_steps == plan.config.steps
+    assert plan.evaluation_steps < plan.training_steps / 4
+
+
+def test_plan_counts_steps_and_time() -> None:
+    # Swimmer-v2, 5M steps: 10 policies × 2,500 samples -> 200 iterations in 10 stages of 20, so 11 evaluations
+    # of 10 policies × 10 probes × 1,000 steps.
+    plan = plan_of("Swimmer-v2", stage_iterations=20)
+    assert (plan.training_steps, plan.num_stages, plan.evaluation_steps) == (5_000_000, 10, 1_100_000)
+    assert plan.seconds == pytest.approx(200 * 3.0 + 1_100_000 * 0.001)
+
+
+def test_terminal_shows_a_bar() -> None:
+    """Stage, steps/s, HV, EU and the time left, as they stand."""
+    screen = io.StringIO()
+    bar = Bar(Console(file=screen, force_terminal=True, width=160))
+    plan = plan_of("Swimmer-v2", stage_iterations=20)
+    bar.start(plan, Path("somewhere"))
+    bar.iteration(20)
+    indicators = {"hypervolume": 54321.0, "expected_utility": 123.4}
+    bar.stage(StageRecord(1, 20, 500_000, 200_000, 60.0, np.zeros((1, 1, 2)), indicators))
+    bar.iteration(21)
+    bar.stop()
+    text = screen.getvalue()
+    assert "5,000,000 training steps and up to 1,100,000 evaluation steps; about 28 min 20 s" in text
+    for part in ("stage 1/10", " 10%", "steps/s", "HV 5.432e+04", "EU 123.4", " left"):
+        assert part in text, part
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.4, "0 s"), (12, "12 s"), (59.6, "1 min 00 s"), (200, "3 min 20 s"), (3900, "1 h 05 min"), (-1, "0 s")],
+)
+def test_durations_read_well(seconds: float, text: str) -> None:
+    assert format_seconds(seconds) == text

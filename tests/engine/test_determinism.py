@@ -1,0 +1,79 @@
+"""The same seed on the same machine gives the same bits, in this process and in another; other seeds do not."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from trade_runs import PROBLEM, train_trade
+
+NATIVE = "Swimmer-v2"
+HERE = Path(__file__).parents[1] / "support"
+FILES = ("config.json", "front.csv", "evaluations.csv", "policies.safetensors", "policies.json")
+
+# The native problem also shows that threads share the work without changing it: one here, two there.
+SCRIPT = f"""
+import sys
+from pathlib import Path
+from trade_runs import train_trade
+out = Path(sys.argv[1])
+train_trade(out / "adapter", {PROBLEM!r}, seed=3)
+train_trade(out / "native", {NATIVE!r}, seed=3, horizon=12, threads=2)
+"""
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs with seed 3 that another process made."""
+    path = tmp_path_factory.mktemp("elsewhere")
+    environment = os.environ | {"PYTHONPATH": str(HERE)}
+    subprocess.run([sys.executable, "-c", SCRIPT, str(path)], check=True, env=environment)
+    return path
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same runs made in this process."""
+    path = tmp_path_factory.mktemp("here")
+    train_trade(path / "adapter", PROBLEM, seed=3)
+    train_trade(path / "native", NATIVE, seed=3, horizon=12, threads=1)
+    return path
+
+
+def metrics_but_time(run: Path) -> list[dict]:
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [{name: value for name, value in line.items() if not name.endswith("seconds")} for line in lines]
+
+
+@pytest.mark.parametrize("kind", ["adapter", "native"])
+def test_same_seed_same_bits(here: Path, elsewhere: Path, kind: str) -> None:
+    for name in FILES:
+        ours, theirs = ((path / kind / name).read_bytes() for path in (here, elsewhere))
+        if name == "config.json":
+            theirs = theirs.replace(b'"threads": 2', b'"threads": 1')
+        assert ours == theirs, name
+    assert metrics_but_time(here / kind) == metrics_but_time(elsewhere / kind)
+    summaries = [json.loads((path / kind / "summary.json").read_text()) for path in (here, elsewhere)]
+    for summary in summaries:
+        del summary["seconds"]
+    assert summaries[0] == summaries[1]
+
+
+def test_different_seeds_differ(here: Path, tmp_path: Path) -> None:
+    other = train_trade(tmp_path / "run", PROBLEM, seed=4).path
+    for name in ("front.csv", "evaluations.csv", "policies.safetensors"):
+        assert (other / name).read_bytes() != (here / "adapter" / name).read_bytes(), name
+    assert metrics_but_time(other) != metrics_but_time(here / "adapter")
+
+
+@pytest.mark.parametrize("method", ["random", "mean"])
+def test_methods_part_after_the_warm_up(here: Path, tmp_path: Path, method: str) -> None:
+    """Until the first choice of weights a method does not matter, so the first two lines are the same bits."""
+    other = metrics_but_time(train_trade(tmp_path / "run", PROBLEM, seed=3, method=method).path)
+    ours = metrics_but_time(here / "adapter")
+    assert other[:2] == ours[:2]
+    assert other[2:] != ours[2:]

@@ -1,0 +1,169 @@
+"""A policy whose numbers stop being finite is restored once, then set aside; the others do not notice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from tiny_runs import DiesAt, Killed, assert_same, train_tiny
+
+import ucb_moppo
+from ucb_moppo.algos.ppo.update import PolicyState
+from ucb_moppo.cli.progress import Silent
+from ucb_moppo.engine.evaluation import Evaluation
+from ucb_moppo.engine.shard import Shard
+from ucb_moppo.errors import DivergenceError, UcbMoppoWarning
+from ucb_moppo.training.train import resume_run
+
+FIXED: dict[str, Any] = {"method": "fixed"}  # weights that do not depend on what the others do
+
+
+def poison_parameters(state: PolicyState, report: dict[str, Any], policy: int) -> tuple[PolicyState, dict]:
+    log_std = state.params["actor"]["log_std"].at[policy, 0].set(jnp.inf)
+    actor = state.params["actor"] | {"log_std": log_std}
+    return state._replace(params=state.params | {"actor": actor}), report
+
+
+def poison_loss(state: PolicyState, report: dict[str, Any], policy: int) -> tuple[PolicyState, dict]:
+    return state, report | {"value_loss": report["value_loss"].at[policy].set(jnp.nan)}
+
+
+@contextmanager
+def poisoned(
+    monkeypatch: pytest.MonkeyPatch,
+    poison: Callable[..., Any],
+    policies: tuple[int, ...],
+    iterations: tuple[int, ...],
+) -> Iterator[None]:
+    """The updates of some iterations (counted from 0) leave something that is not finite in some policies."""
+    train_iteration = Shard._train_iteration
+
+    def train(self: Shard, weights: Any) -> Any:
+        clean = self._update
+
+        def update(state: PolicyState, rollout: Any, weight: Any) -> Any:
+            result = clean(state, rollout, weight)
+            for policy in policies:
+                result = poison(*result, policy)
+            return result
+
+        # The update sees the count after its rollout.
+        self._update = update if self.iteration in iterations else clean
+        try:
+            return train_iteration(self, weights)
+        finally:
+            self._update = clean
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Shard, "_train_iteration", train)
+        yield
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> ucb_moppo.Run:
+    return train_tiny(tmp_path_factory.mktemp("whole") / "run", **FIXED)
+
+
+def assert_policy_unchanged(run: ucb_moppo.Run, whole: ucb_moppo.Run, policy: int) -> None:
+    for name, array in whole.tensors().items():
+        assert run.tensors()[name][policy].tobytes() == array[policy].tobytes(), name
+
+
+@pytest.mark.parametrize(("poison", "cause"), [(poison_parameters, "parameters"), (poison_loss, "loss")])
+def test_a_policy_is_restored_once(
+    whole: ucb_moppo.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, poison: Callable[..., Any], cause: str
+) -> None:
+    with (
+        poisoned(monkeypatch, poison, (1,), (3,)),
+        pytest.warns(UcbMoppoWarning, match=rf"policy 1 diverged in iteration 4: its {cause}.*it was restored"),
+    ):
+        run = train_tiny(tmp_path / "run", **FIXED)
+    event = {"policy": 1, "iteration": 4, "cause": cause, "action": "restored"}
+    assert run.summary["diverged"] == [event]
+    assert [line["diverged"] for line in run.metrics()] == [[], [], [event], [event], [event], [event]]
+    assert np.isfinite(run.evaluated().returns).all()
+    assert all(np.isfinite(array).all() for array in run.tensors().values())
+    assert_policy_unchanged(run, whole, 0)
+
+
+def test_a_policy_that_diverges_again_is_set_aside(
+    whole: ucb_moppo.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (
+        poisoned(monkeypatch, poison_parameters, (1,), (3, 6)),
+        pytest.warns(UcbMoppoWarning, match="policy 1 diverged in iteration 7.*it was set aside"),
+    ):
+        run = train_tiny(tmp_path / "run", **FIXED)
+    assert [event["action"] for event in run.summary["diverged"]] == ["restored", "set aside"]
+    everything, front = run.evaluated(), run.front()
+    assert np.isnan(everything.returns[everything.policy == 1]).all()
+    assert np.isfinite(everything.returns[everything.policy == 0]).all()
+    assert set(front.policy.tolist()) == {0}
+    assert run.policy([0.9, 0.1]).index == 0
+    assert_policy_unchanged(run, whole, 0)
+    # Strict JSON all the same: a number that is not finite is null.
+    for line in (run.path / "metrics.jsonl").read_text().splitlines():
+        json.loads(line, parse_constant=lambda word: pytest.fail(word))
+
+
+def test_search_goes_on_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with poisoned(monkeypatch, poison_loss, (0,), (2, 4)), pytest.warns(UcbMoppoWarning):
+        run = train_tiny(tmp_path / "run", method="ucb")
+    assert set(run.front().policy.tolist()) == {1}
+    last = run.metrics()[-1]
+    assert last["hypervolume"] >= 0
+    assert last["surrogate"]["realised"][0][0][0] is None
+    assert all(np.isfinite(last["surrogate"]["absolute_error"]))
+
+
+def test_returns_that_are_not_finite_count_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluations = 0
+
+    def poisoned_evaluate(*arguments: Any, **named: Any) -> Evaluation:
+        nonlocal evaluations
+        result = evaluate(*arguments, **named)
+        evaluations += 1
+        if evaluations == 3:
+            result.returns[1, 0, 0] = np.inf
+        return result
+
+    from ucb_moppo.engine import shard
+
+    evaluate = shard.evaluate
+    monkeypatch.setattr(shard, "evaluate", poisoned_evaluate)
+    with pytest.warns(UcbMoppoWarning, match=r"its returns.*restored"):
+        run = train_tiny(tmp_path / "run", **FIXED)
+    assert run.summary["diverged"] == [{"policy": 1, "iteration": 4, "cause": "returns", "action": "restored"}]
+    assert np.isfinite(run.evaluated().returns).all()
+
+
+def test_when_all_diverge_the_run_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (
+        poisoned(monkeypatch, poison_loss, (0, 1), (2, 3)),
+        pytest.raises(DivergenceError, match=r"every policy has diverged.*lower --learning-rate"),
+    ):
+        train_tiny(tmp_path / "run", **FIXED)
+
+
+@pytest.mark.filterwarnings("ignore::ucb_moppo.errors.UcbMoppoWarning")
+def test_a_chance_that_was_used_up_stays_used_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed between the two divergences and resumed, the run ends the same."""
+    with poisoned(monkeypatch, poison_parameters, (1,), (3, 6)):
+        whole = train_tiny(tmp_path / "whole", **FIXED)
+        with pytest.raises(Killed):
+            train_tiny(tmp_path / "run", DiesAt(6), **FIXED)
+        resume_run(tmp_path / "run", Silent())
+    assert_same(tmp_path / "run", whole.path)
+
+
+def test_a_network_that_overflows_is_caught_by_itself(tmp_path: Path) -> None:
+    """No injection: a learning rate that throws the parameters out of range."""
+    settings = FIXED | {"learning_rate": 1e30, "max_grad_norm": 1e30}
+    with pytest.raises(DivergenceError, match="every policy has diverged"):
+        train_tiny(tmp_path / "run", **settings)

@@ -1,0 +1,143 @@
+"""A shard on a real problem: the same seed gives the same bits, interrupted or not, alone or in company."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+import jax
+import numpy as np
+import pytest
+
+from ucb_moppo.config import Config, default_config, override, resolve
+from ucb_moppo.engine.shard import NOISE, Shard
+from ucb_moppo.envs import make_spec
+
+WEIGHTS = np.array([[[0.2, 0.8], [0.3, 0.7]], [[0.7, 0.3], [0.9, 0.1]]])
+
+
+@lru_cache
+def config(seed: int = 0) -> Config:
+    """Two policies × 20 steps in two environments each; episodes of 15 steps end inside a rollout."""
+    small = override(
+        default_config("Swimmer-v2"),
+        seed=seed,
+        horizon=15,
+        policies=2,
+        active=2,
+        samples=40,
+        minibatch=20,
+        epochs=2,
+        cells=8,
+        steps=2 * 40 * 6,
+        threads=1,
+    )
+    return resolve(small, make_spec("Swimmer-v2", horizon=15))
+
+
+def train(shard: Shard, iterations: int) -> dict[str, np.ndarray]:
+    """Train on the weights of the shard's policies; its whole state afterwards."""
+    shard.train(WEIGHTS[list(shard.policy_ids)], iterations)
+    return shard.get_state()
+
+
+@pytest.fixture(scope="module")
+def after_three() -> dict[str, np.ndarray]:
+    return train(Shard(config(), range(2)), 3)
+
+
+@pytest.fixture
+def shard() -> Iterator[Shard]:
+    shard = Shard(config(), range(2))
+    yield shard
+    shard.close()
+
+
+def assert_same(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
+    assert found.keys() == expected.keys()
+    for name, array in expected.items():
+        np.testing.assert_array_equal(found[name], array, err_msg=name)
+
+
+def test_same_seed_same_bits(shard: Shard, after_three: dict[str, np.ndarray]) -> None:
+    assert_same(train(shard, 3), after_three)
+
+
+def test_other_seed_other_everything(after_three: dict[str, np.ndarray]) -> None:
+    """Every kernel, the noise (through the states of the environments) and the keys differ."""
+    other = train(Shard(config(seed=1), range(2)), 3)
+    for name, array in without_good(after_three).items():
+        if "kernel" in name or "physics" in name or ".key" in name:
+            assert not np.array_equal(other[name], array), name
+
+
+def test_policies_differ_from_each_other(after_three: dict[str, np.ndarray]) -> None:
+    for name, array in without_good(after_three).items():
+        if "kernel" in name or ".key" in name:
+            assert not np.array_equal(array[0], array[1]), name
+
+
+def test_training_changes_every_parameter(shard: Shard) -> None:
+    before = {name: array.copy() for name, array in shard.policies().items()}
+    train(shard, 1)
+    for name, array in shard.policies().items():
+        assert np.isfinite(array).all(), name
+        assert not np.array_equal(array, before[name]), name
+
+
+def test_interrupted_equals_uninterrupted(shard: Shard, after_three: dict[str, np.ndarray]) -> None:
+    state = train(shard, 1)
+    saved = {name: array.copy() for name, array in state.items()}
+    train(shard, 2)  # the state taken earlier must not move on with the shard
+    assert_same(state, saved)
+    resumed = Shard(config(), range(2))
+    resumed.set_state(state)
+    assert_same(resumed.get_state(), saved)
+    assert_same(train(resumed, 2), after_three)
+    assert_same(state, saved)  # nor with the one that continued from it
+
+
+def without_good(state: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """But for where policies that diverge go back to: what an evaluation has found good."""
+    return {name: array for name, array in state.items() if not name.startswith("good")}
+
+
+def test_evaluation_and_timing_leave_no_trace(shard: Shard, after_three: dict[str, np.ndarray]) -> None:
+    train(shard, 1)
+    before = {name: array.copy() for name, array in shard.get_state().items()}
+    timing = shard.time_iteration()
+    assert timing.iteration > 0
+    assert timing.step > 0
+    assert_same(shard.get_state(), before)
+    first = shard.evaluate(WEIGHTS, 1)
+    np.testing.assert_array_equal(first.returns, shard.evaluate(WEIGHTS, 1).returns)
+    assert first.returns.shape == (2, 2, 2)
+    assert first.steps == 2 * 2 * 15  # no Swimmer episode ends before its horizon
+    assert_same(without_good(shard.get_state()), without_good(before))
+    assert_same(without_good(train(shard, 2)), without_good(after_three))
+
+
+def test_a_policy_trains_alike_alone_and_in_company(after_three: dict[str, np.ndarray]) -> None:
+    """Seeds and noise belong to the policy, so only the rounding of larger matrix products may differ."""
+    alone = train(Shard(config(), [1]), 3)
+    np.testing.assert_array_equal(alone["collector.episodes"][0], after_three["collector.episodes"][1])
+    for name in (name for name in alone if name.startswith("policy")):
+        np.testing.assert_allclose(alone[name][0], after_three[name][1], rtol=1e-3, atol=1e-4, err_msg=name)
+
+
+def test_reports_are_of_every_iteration_and_policy(shard: Shard) -> None:
+    report = shard.train(WEIGHTS, 2)
+    assert shard.iteration == 2
+    assert report.keys() == {"policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction"}
+    # Two Gaussian actions with log-stds near 0: entropy near 2·½·log(2πe) = 2.838.
+    np.testing.assert_allclose(report["entropy"], np.full((2, 2), 2.838), atol=0.05)
+    assert (report["approx_kl"] >= 0).all()
+    assert (report["approx_kl"] < 0.2).all()
+
+
+def test_noise_has_a_key_of_its_own() -> None:
+    """The update splits a policy's key in two, for the next iteration and for the shuffles; noise is a third."""
+    key = jax.random.fold_in(jax.random.key(0), 5)
+    noise = jax.random.key_data(jax.random.fold_in(key, NOISE))
+    for other in jax.random.split(key):
+        assert not np.array_equal(noise, jax.random.key_data(other))

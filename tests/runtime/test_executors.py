@@ -1,0 +1,349 @@
+"""The same shards in this process and in processes of their own: the same bits, also when a process is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny_runs import assert_same, tiny_config, train_tiny
+
+from ucb_moppo.config import Config, override, resolve
+from ucb_moppo.envs import make_spec
+from ucb_moppo.errors import ConfigError, EnvironmentFault, RunFormatError, UcbMoppoWarning, WorkerLostError
+from ucb_moppo.runtime.cores import LIMIT, available_cores, can_pin, physics_threads, share_cores
+from ucb_moppo.runtime.executor import (
+    LocalExecutor,
+    ProcessExecutor,
+    ShardedExecutor,
+    choose_executor,
+    make_executor,
+    split_policies,
+)
+from ucb_moppo.runtime.processes import ProcessWorker
+
+WEIGHTS = np.random.default_rng(0).dirichlet((1, 1), (3, 2))
+LAYOUT = {"policies": 3, "shards": 2, "steps": 1200}
+
+
+def config(problem: str = "Swimmer-v2", **changes: object) -> Config:
+    """Three policies in two shards, so that one shard has two of them."""
+    chosen = tiny_config(problem, **(LAYOUT | changes))
+    return resolve(chosen, make_spec(problem, chosen.horizon, chosen.reference_point))
+
+
+def rehearse(executor: ShardedExecutor) -> dict[str, np.ndarray]:
+    """Train, evaluate and train; everything that can be seen of it."""
+    first = executor.train(WEIGHTS, 2)
+    found = executor.evaluate(WEIGHTS, 1)
+    last = executor.train(WEIGHTS, 1)
+    return (
+        {f"first {name}": array for name, array in first.items()}
+        | {f"last {name}": array for name, array in last.items()}
+        | {"returns": found.returns, "steps": np.array(found.steps)}
+        | executor.policies()
+        | executor.get_state()
+    )
+
+
+def assert_equal(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
+    assert found.keys() == expected.keys()
+    assert [n for n in found if found[n].tobytes() != expected[n].tobytes()] == []
+
+
+@pytest.fixture(scope="module")
+def expected() -> dict[str, np.ndarray]:
+    executor = LocalExecutor(config())
+    try:
+        return rehearse(executor)
+    finally:
+        executor.close()
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 60) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and not condition():
+        time.sleep(0.1)
+    return condition()
+
+
+def runs(pid: int) -> bool:
+    """Whether a process is there and not merely waiting to be collected."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+# --- the layout --------------------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 200), st.integers(1, 200))
+def test_a_layout_covers_the_policies_evenly_and_in_order(policies: int, shards: int) -> None:
+    shards = min(shards, policies)
+    layout = split_policies(policies, shards)
+    assert [policy for part in layout for policy in part] == list(range(policies))
+    assert len(layout) == shards
+    assert {len(part) for part in layout} <= {policies // shards, -(-policies // shards)}
+
+
+@given(st.integers(1, 64), st.integers(1, 100))
+def test_every_shard_has_cores_and_no_core_is_left_out(num_cores: int, shards: int) -> None:
+    cores = list(range(100, 100 + num_cores))
+    shares = [share_cores(cores, index, shards) for index in range(shards)]
+    assert all(shares)
+    assert {core for share in shares for core in share} == set(cores)
+    if shards <= num_cores:
+        assert sorted(core for share in shares for core in share) == cores
+
+
+def test_a_short_run_stays_in_one_process_and_a_long_one_uses_the_cores() -> None:
+    cores = len(available_cores())
+    short, long = config(shards=None), config(shards=None, steps=400_000, policies=100)
+    assert (short.num_shards, choose_executor(short)) == (1, "local")
+    assert long.num_shards == cores
+    assert choose_executor(long) == ("processes" if cores > 1 else "local")
+    assert config(shards=None, steps=400_000, executor="local").num_shards == 1
+    assert config(shards=None, executor="processes").num_shards == min(3, cores)
+
+
+def test_the_largest_shards_have_threads_for_the_cores_lent_to_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(LIMIT, raising=False)
+    assert physics_threads([5, 5], [[0], [1]]) == [1, 1]
+    assert physics_threads([2, 3], [[0], [1]]) == [1, 2]
+    assert physics_threads([1, 1, 1, 2], [[0], [1], [2], [3]]) == [1, 1, 1, 4]
+    assert physics_threads([1, 2, 1, 2], [[0, 1], [2, 3], [4, 5], [6, 7]]) == [2, 4, 2, 4]
+    assert physics_threads([1, 1, 1, 2], [[0], [1], [0], [1]]) == [1, 1, 1, 2], "no more than there are cores"
+    monkeypatch.setenv(LIMIT, "2")
+    assert physics_threads([2, 3], [[0], [1]]) == [1, 1], "cores that are only counted cannot be lent"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"shards": 4}, "shards is 4 but there are only 3 policies"),
+        ({"shards": 0}, "shards is 0"),
+        ({"executor": "prozesses"}, "did you mean processes"),
+        ({"executor": "ray", "shards": None}, "give --shards"),
+    ],
+)
+def test_a_layout_that_cannot_be_is_refused(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        config(**changes)
+
+
+def test_a_layout_changes_no_more_than_rounding(expected: dict[str, np.ndarray]) -> None:
+    """Seeds and noise belong to the policy: in one shard or in two, policies walk the same way."""
+    executor = LocalExecutor(config(shards=1))
+    executor.train(WEIGHTS, 2)
+    executor.evaluate(WEIGHTS, 1)
+    executor.train(WEIGHTS, 1)
+    policies = executor.policies()
+    executor.close()
+    assert policies["actor.head.bias"].shape == (3, 2)
+    for name, array in policies.items():
+        np.testing.assert_allclose(array, expected[name], rtol=1e-3, atol=1e-4, err_msg=name)
+
+
+# --- the same bits -----------------------------------------------------------------------------------------
+
+
+def test_processes_give_the_bits_of_the_same_shards_in_this_process(expected: dict[str, np.ndarray]) -> None:
+    executor = ProcessExecutor(config())
+    try:
+        timing = executor.time_iteration()
+        assert timing.iteration > 0
+        assert timing.step > 0
+        assert_equal(rehearse(executor), expected)
+        pinned = [os.sched_getaffinity(seat.worker.pid) for seat in executor.seats]  # type: ignore[attr-defined]
+        assert pinned == [set(share_cores(available_cores(), index, 2)) for index in range(2)]
+        assert executor.divergences() == []
+    finally:
+        executor.close()
+    assert not any(runs(seat.worker.pid) for seat in executor.seats)  # type: ignore[attr-defined]
+
+
+@pytest.mark.skipif(len(available_cores()) < 2 or not can_pin(), reason="there are no cores to lend")
+def test_a_shard_that_is_done_lends_its_cores_while_others_work() -> None:
+    """Shard 1, the larger, stands still; as soon as shard 0 has answered, 1 may use all cores."""
+    executor = ProcessExecutor(config())
+    first, second = (seat.worker for seat in executor.seats)
+    assert isinstance(first, ProcessWorker)
+    assert isinstance(second, ProcessWorker)
+    seen: list[bool] = []
+
+    def lent() -> bool:
+        threads = [int(thread) for thread in os.listdir(f"/proc/{second.pid}/task")]
+        return all(os.sched_getaffinity(thread) == {*first.cores, *second.cores} for thread in threads)
+
+    def look() -> None:
+        try:
+            seen.append(wait_until(lent))
+        finally:
+            os.kill(second.pid, signal.SIGCONT)
+
+    try:
+        executor.train(WEIGHTS, 1)
+        os.kill(second.pid, signal.SIGSTOP)
+        watcher = threading.Thread(target=look)
+        watcher.start()
+        executor.train(WEIGHTS, 1)
+        watcher.join()
+        assert seen == [True]
+        for worker in (first, second):
+            assert os.sched_getaffinity(worker.pid) == set(worker.cores), "given back before the next call"
+    finally:
+        executor.close()
+
+
+def test_state_moves_from_one_executor_to_the_other(expected: dict[str, np.ndarray]) -> None:
+    """Processes continue what was begun here; a state of another layout is refused."""
+    local, processes = LocalExecutor(config()), ProcessExecutor(config())
+    other = LocalExecutor(config(shards=1))
+    try:
+        local.train(WEIGHTS, 2)
+        processes.set_state(local.get_state())
+        processes.evaluate(WEIGHTS, 1)
+        processes.train(WEIGHTS, 1)
+        assert_equal(processes.get_state(), {n: a for n, a in expected.items() if n.startswith("shard")})
+        with pytest.raises((RunFormatError, ConfigError)):
+            other.set_state(local.get_state())
+    finally:
+        for executor in (local, processes, other):
+            executor.close()
+
+
+def test_whole_runs_agree_on_a_gymnasium_problem(tmp_path: Path) -> None:
+    """Environments written in Python, named by a module that only this program's path knows."""
+    problem = {"problem": "probe_envs:probe/Trade-v0", "horizon": 5, "reference_point": (-20.0, -20.0)}
+    local = train_tiny(tmp_path / "local", **(LAYOUT | problem | {"steps": 480, "executor": "local"}))
+    processes = train_tiny(tmp_path / "processes", **(LAYOUT | problem | {"steps": 480, "executor": "processes"}))
+    for name in ("policies.safetensors", "evaluations.csv", "front.csv"):
+        assert (local.path / name).read_bytes() == (processes.path / name).read_bytes()
+
+
+# --- faults ------------------------------------------------------------------------------------------------
+
+
+def test_a_killed_process_is_replaced_and_nothing_shows(expected: dict[str, np.ndarray]) -> None:
+    """Killed twice: before anything was kept, and in the stage after an evaluation."""
+    executor = ProcessExecutor(config())
+    try:
+        during_the_next_call(executor, lambda: kill(executor, 0))
+        with pytest.warns(UcbMoppoWarning, match="signal 9; a new one continues"):
+            first = executor.train(WEIGHTS, 2)
+        found = executor.evaluate(WEIGHTS, 1)
+        during_the_next_call(executor, lambda: kill(executor, 1))
+        with pytest.warns(UcbMoppoWarning, match="signal 9"):
+            last = executor.train(WEIGHTS, 1)
+        result = {f"first {n}": a for n, a in first.items()} | {f"last {n}": a for n, a in last.items()}
+        result |= {"returns": found.returns, "steps": np.array(found.steps)}
+        assert_equal(result | executor.policies() | executor.get_state(), expected)
+    finally:
+        executor.close()
+
+
+def during_the_next_call(executor: ShardedExecutor, act: Callable[[], object]) -> None:
+    """Act after the next call has begun everywhere, before anyone waits for its result."""
+    answered = executor._answered
+
+    def first_act(waiting: Sequence[int]) -> Sequence[int]:
+        executor._answered = answered  # type: ignore[method-assign]
+        act()
+        return answered(waiting)
+
+    executor._answered = first_act  # type: ignore[method-assign]
+
+
+def kill(executor: ShardedExecutor, shard: int) -> None:
+    os.kill(executor.seats[shard].worker.pid, signal.SIGKILL)  # type: ignore[attr-defined]
+
+
+class Doomed(LocalExecutor):
+    """Its only worker is lost at every call."""
+
+    class Worker:
+        concurrent = True
+
+        def begin(self, method: str, *args: object) -> None: ...
+
+        def result(self) -> None:
+            from ucb_moppo.runtime.worker import WorkerLost
+
+            raise WorkerLost("process 1 ended with signal 9")
+
+        def close(self) -> None: ...
+
+    def __init__(self) -> None:
+        ShardedExecutor.__init__(self, config(shards=1), lambda index, policies: self.Worker())
+
+
+@pytest.mark.filterwarnings("ignore::ucb_moppo.errors.UcbMoppoWarning")
+def test_a_worker_that_is_lost_again_and_again_ends_the_run() -> None:
+    with pytest.raises(WorkerLostError, match=r"policies 0 to 2 was lost 4 times in a row .*enough memory"):
+        Doomed().train(WEIGHTS, 1)
+
+
+def test_errors_of_a_process_are_those_of_the_shard() -> None:
+    chosen = config("probe_envs:probe/Raising-v0", reference_point=(0.0, 0.0), executor="processes")
+    executor = make_executor(chosen)
+    try:
+        with pytest.raises(EnvironmentFault, match="the motor burnt out") as fault:
+            executor.train(WEIGHTS, 1)
+        assert "in the process of a worker" in fault.value.__notes__[0]
+    finally:
+        executor.close()
+
+
+PARENT = """
+import os, sys, time
+from test_executors import ProcessExecutor, config
+executor = ProcessExecutor(config())
+print(*(seat.worker.pid for seat in executor.seats), flush=True)
+executor.policies()
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+def test_processes_end_with_their_parent_and_ignore_its_terminal() -> None:
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True
+    )
+    assert parent.stdout is not None
+    children = [int(pid) for pid in parent.stdout.readline().split()]
+    try:
+        assert parent.stdout.readline() == "ready\n"
+        assert {os.getpgid(child) for child in children}.isdisjoint({parent.pid})
+    finally:
+        parent.kill()
+        parent.wait()
+        parent.stdout.close()
+    assert len(children) == 2
+    assert wait_until(lambda: not any(map(runs, children)))
+
+
+def test_a_run_with_processes_is_resumed_exactly_in_this_process(tmp_path: Path) -> None:
+    """The executor may change when a run is continued; the layout may not."""
+    from tiny_runs import DiesAt, Killed
+
+    from ucb_moppo.cli.progress import Silent
+    from ucb_moppo.training.train import resume_run, train_config
+
+    chosen = override(tiny_config(), **(LAYOUT | {"steps": 480}))
+    whole = train_config(override(chosen, executor="local"), tmp_path / "whole", Silent()).path
+    path = tmp_path / "run"
+    with pytest.raises(Killed):
+        train_config(override(chosen, executor="processes"), path, DiesAt(2))
+    resume_run(path, Silent(), executor="local")
+    assert_same(path, whole)

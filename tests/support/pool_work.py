@@ -1,0 +1,50 @@
+"""Work for the tests of the pool, in a module that other processes can import."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from ucb_moppo.runtime.cores import available_cores
+
+
+def describe(cell: int) -> dict[str, object]:
+    """The cell and where it runs."""
+    threads = {name: os.environ.get(name) for name in ("NPROC", "OMP_NUM_THREADS")}
+    return {"cell": cell, "pid": os.getpid(), "cores": available_cores(), **threads}
+
+
+def fail_or_die(cell: str) -> str:
+    """A cell named `raise` fails and one named `die` takes its process with it."""
+    if cell == "raise":
+        raise ValueError("this cell cannot be")
+    if cell == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return cell.upper()
+
+
+def die_once(path: str) -> str:
+    """Dies when it is begun for the first time, which a file remembers."""
+    try:
+        Path(path).touch(exist_ok=False)
+    except FileExistsError:
+        return "second"
+    os.kill(os.getpid(), signal.SIGKILL)
+    return "first"
+
+
+def save_when_stopped(path: str) -> None:
+    """Works for ever; asked to stop it leaves a file, as training leaves a checkpoint."""
+    Path(path).with_suffix(".begun").touch()
+    try:
+        time.sleep(600)
+    except KeyboardInterrupt:
+        Path(path).touch()
+        raise
+
+
+def unsendable(cell: int) -> object:
+    """A result that does not pickle."""
+    return lambda: cell

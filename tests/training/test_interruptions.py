@@ -1,0 +1,185 @@
+"""The real command, killed, signalled, starved of disk and started twice; what it leaves compared to the byte."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tiny_runs import assert_same, tiny_options, train_tiny
+
+from ucb_moppo.cli.progress import Silent
+from ucb_moppo.errors import RunLockedError
+from ucb_moppo.store.checkpoint import find_checkpoint, list_checkpoints
+from ucb_moppo.training.train import resume_run
+
+STEPS = 1920  # 24 iterations
+PATIENCE = 1200.0  # seconds; only a machine that stands still takes so long
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Of the commands: what one has compiled, the next need not."""
+    cache = {
+        "JAX_COMPILATION_CACHE_DIR": str(tmp_path_factory.mktemp("compiled")),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    }
+    return dict(os.environ) | cache
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run that nothing happened to."""
+    return train_tiny(tmp_path_factory.mktemp("whole") / "run", steps=STEPS).path
+
+
+Start = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def start(environment: dict[str, str]) -> Iterator[Start]:
+    """Start the command; whatever still runs at the end of a test is killed."""
+    started: list[subprocess.Popen[str]] = []
+
+    def run(*arguments: object) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "ucb_moppo", *map(str, arguments), "--quiet"]
+        pipe = subprocess.PIPE
+        started.append(subprocess.Popen(command, env=environment, stdout=pipe, stderr=pipe, text=True))
+        return started[-1]
+
+    yield run
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def finish(process: subprocess.Popen[str]) -> str:
+    """Wait for the end; what was said on the way."""
+    return process.communicate(timeout=PATIENCE)[1]
+
+
+def wait_until(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    """Until something is so, or the process has ended."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition() and process.poll() is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def wait_for_checkpoint(process: subprocess.Popen[str], run: Path) -> None:
+    """Until the process has saved something new."""
+    before = list_checkpoints(run)[:1]
+    wait_until(lambda: list_checkpoints(run)[:1] != before, process)
+
+
+def test_killed_at_random_moments_many_times_in_a_row(whole: Path, tmp_path: Path, start: Start) -> None:
+    rng = random.Random(20_250_101)
+    run = tmp_path / "run"
+    process = start("train", *tiny_options(steps=STEPS), "--out", run)
+    positions = []
+    for _ in range(5):
+        wait_for_checkpoint(process, run)
+        time.sleep(rng.uniform(0, 0.2))
+        process.kill()
+        finish(process)
+        found = find_checkpoint(run)
+        assert found is not None
+        positions.append(found.name)
+        process = start("resume", run)
+    assert positions == sorted(positions)  # never back by more than what was not saved yet
+    assert finish(process) == ""
+    assert process.returncode == 0
+    assert_same(run, whole)
+
+
+def test_signals_save_and_exit_with_their_number(whole: Path, tmp_path: Path, start: Start) -> None:
+    run = tmp_path / "run"
+    process = start("train", *tiny_options(steps=STEPS, checkpoint_seconds=1e9), "--out", run)
+    for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
+        wait_for_checkpoint(process, run)
+        process.send_signal(number)
+        said = finish(process)
+        assert process.returncode == code, said
+        assert f"{number.name}: saving at the next safe point" in said
+        assert "continue with `ucb-moppo resume" in said
+        assert list_checkpoints(run)[0] > "00000000"
+        process = start("resume", run)
+    finish(process)
+    assert process.returncode == 0
+    for name in ("policies.safetensors", "evaluations.csv", "front.csv"):
+        assert (run / name).read_bytes() == (whole / name).read_bytes()
+
+
+def test_a_second_signal_and_a_second_process(tmp_path: Path, start: Start) -> None:
+    # An iteration of this run takes seconds, and it is all one stage: after a checkpoint no safe point is near.
+    run = tmp_path / "run"
+    options = tiny_options(samples=10_000, epochs=20, stage_iterations=1000, steps=20_000_000)
+    process = start("train", *options, "--out", run)
+    wait_for_checkpoint(process, run)
+    with pytest.raises(RunLockedError, match=f"is being written by process {process.pid}; wait for it, or stop it"):
+        resume_run(run, Silent())
+    other = start("resume", run)
+    said = finish(other)
+    assert other.returncode == 2
+    assert f"is being written by process {process.pid}" in said
+    wait_until(lambda: list_checkpoints(run)[0] > "00000001", process)
+    wait_for_checkpoint(process, run)
+    newest = list_checkpoints(run)[0]
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.2)
+    process.send_signal(signal.SIGTERM)
+    finish(process)
+    assert process.returncode == 143
+    assert list_checkpoints(run)[0] == newest  # it did not wait to save
+    # The lock of a process that is gone blocks nobody.
+    resumed = start("resume", run)
+    wait_for_checkpoint(resumed, run)
+    assert (run / ".lock").read_text() == f"{resumed.pid}\n"
+
+
+# --- a full disk -------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def small_disk(path: Path, size: str) -> Iterator[None]:
+    path.mkdir()
+    mount = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if mount.returncode:
+        pytest.skip(f"a tmpfs cannot be mounted here: {mount.stderr.strip()}")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", str(path)], check=True)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a tmpfs needs Linux")
+def test_a_full_disk_is_an_error_and_not_the_end(whole: Path, tmp_path: Path, start: Start) -> None:
+    disk = tmp_path / "disk"
+    with small_disk(disk, "1300k"):  # two checkpoints and the files fit, a third one beside them does not
+        run = disk / "run"
+        process = start("train", *tiny_options(steps=STEPS), "--out", run)
+        said = finish(process)
+        assert process.returncode == 2, said
+        assert "No space left on device; free some space, then continue with `ucb-moppo resume`" in said
+        assert str(run) in said
+        assert find_checkpoint(run) is not None
+        debris = run / "checkpoints" / ".00000099-0001.tmp"
+        debris.mkdir()
+        subprocess.run(["mount", "-o", "remount,size=20m", str(disk)], check=True)
+        process = start("resume", run)
+        said = finish(process)
+        assert process.returncode == 0, said
+        assert not debris.exists()
+        assert_same(run, whole)
