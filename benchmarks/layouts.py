@@ -23,10 +23,10 @@ import numpy as np
 import tyro
 
 from ucb_moppo.config import Config, default_config, override, resolve
+from ucb_moppo.cores import available_cores
 from ucb_moppo.engine.rollout import apply_actors, make_actors
 from ucb_moppo.engine.shard import Shard
 from ucb_moppo.envs import make_spec
-from ucb_moppo.runtime.cores import available_cores
 from ucb_moppo.runtime.executor import ProcessExecutor, split_policies
 
 

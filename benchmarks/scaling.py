@@ -28,10 +28,10 @@ import numpy as np
 import tyro
 
 from ucb_moppo.config import Config, default_config, override, resolve
+from ucb_moppo.cores import available_cores
 from ucb_moppo.envs import make_spec
 from ucb_moppo.objectives.pareto import hypervolume
 from ucb_moppo.objectives.weights import make_decomposition
-from ucb_moppo.runtime.cores import available_cores
 from ucb_moppo.runtime.executor import ProcessExecutor
 from ucb_moppo.search.acquisition import HypervolumeScore
 from ucb_moppo.search.methods import SearchContext, make_method

@@ -26,9 +26,9 @@ from rich.table import Table
 
 import ucb_moppo.engine.rollout as rollout_module
 from ucb_moppo.config import Config, default_config, override, resolve
+from ucb_moppo.cores import available_cores
 from ucb_moppo.engine.shard import Shard
 from ucb_moppo.envs import PROBLEMS, make_spec
-from ucb_moppo.runtime.cores import available_cores
 from ucb_moppo.runtime.executor import ProcessExecutor
 
 AIMS = {

@@ -22,8 +22,8 @@ from ucb_moppo.config import (
 )
 from ucb_moppo.engine.trainer import make_schedule
 from ucb_moppo.envs import PROBLEMS
-from ucb_moppo.envs.base import ActionSpec, EnvSpec
 from ucb_moppo.errors import ConfigError
+from ucb_moppo.spec import ActionSpec, EnvSpec
 
 
 def make_spec(num_objectives: int = 2, horizon: int = 1000) -> EnvSpec:

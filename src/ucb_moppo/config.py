@@ -14,11 +14,11 @@ from typing import Annotated, Any, Literal, get_args
 
 import tyro
 
+from ucb_moppo.cores import available_cores
 from ucb_moppo.envs import found_by_import
-from ucb_moppo.envs.base import EnvSpec
 from ucb_moppo.errors import ConfigError, nearest_names
 from ucb_moppo.objectives.weights import MAX_LATTICE_POINTS, default_num_candidates, default_num_policies
-from ucb_moppo.runtime.cores import available_cores
+from ucb_moppo.spec import EnvSpec
 
 MethodName = Literal["ucb", "mean", "random", "fixed"]
 PresetName = Literal["tuned", "paper", "quick"]

@@ -27,9 +27,9 @@ from ucb_moppo.algos.ppo.update import (
 )
 from ucb_moppo.config import PPOConfig
 from ucb_moppo.engine.rollout import apply_actors, make_actors
-from ucb_moppo.envs.base import ActionSpec, EnvSpec
 from ucb_moppo.policy.networks import apply_mlp, sample_action
 from ucb_moppo.policy.normaliser import Statistics, normalise
+from ucb_moppo.spec import ActionSpec, EnvSpec
 
 T, N, D, M, A, CELLS = 7, 2, 3, 2, 2, 6
 SPEC = EnvSpec("fake", ("first", "second"), D, ActionSpec(False, A, (-1.0,) * A, (1.0,) * A), 100, (0.0, 0.0))

@@ -16,10 +16,10 @@ from ucb_moppo.config import Config, default_config, override, resolve
 from ucb_moppo.engine.evaluation import Evaluation
 from ucb_moppo.engine.shard import Divergence, Timing
 from ucb_moppo.engine.trainer import Stage, Trainer, make_run_decomposition, make_schedule, measure
-from ucb_moppo.envs.base import ActionSpec, EnvSpec
 from ucb_moppo.objectives.weights import make_decomposition
 from ucb_moppo.search.methods import Method, SearchContext, Selection
 from ucb_moppo.seeding import SELECTION
+from ucb_moppo.spec import ActionSpec, EnvSpec
 
 SPEC = EnvSpec("fake", ("first", "second"), 3, ActionSpec(False, 1, (-1.0,), (1.0,)), 10, (0.0, 0.0))
 K, CANDIDATES, N, PROBES = 3, 12, 4, 5

@@ -7,8 +7,8 @@ import pytest
 
 from ucb_moppo.envs import list_mo_gymnasium_ids, make_batch, make_spec
 from ucb_moppo.envs.adapter import GymBatch
-from ucb_moppo.envs.base import ActionSpec
 from ucb_moppo.errors import ConfigError, EnvironmentFault
+from ucb_moppo.spec import ActionSpec
 
 
 def probe(name: str, num_envs: int = 2, **kwargs) -> GymBatch:

@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 
-from ucb_moppo.envs.base import ActionSpec, EnvSpec
 from ucb_moppo.peers.pdmorl.replay import Batch, ReplayBuffer
+from ucb_moppo.spec import ActionSpec, EnvSpec
 
 SPEC = EnvSpec("tiny", ("a", "b"), 1, ActionSpec(False, 1, (-1.0,), (1.0,)), 5, (0.0, 0.0))
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from ucb_moppo.envs.base import ActionSpec, EnvSpec
 from ucb_moppo.peers.pdmorl.interpolation import fit_interpolation, key_preferences
 from ucb_moppo.peers.pdmorl.networks import apply_actor, apply_critics, count_parameters
 from ucb_moppo.peers.pdmorl.replay import Batch
@@ -25,6 +24,7 @@ from ucb_moppo.peers.pdmorl.update import (
     update_critics,
     update_learner,
 )
+from ucb_moppo.spec import ActionSpec, EnvSpec
 
 SPEC = EnvSpec("tiny", ("a", "b"), 3, ActionSpec(False, 2, (-1.0,) * 2, (1.0,) * 2), 5, (0.0, 0.0))
 RULE = training_rule(PDMORLSettings(policy_delay=3, tau=0.25))

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from tiny_runs import assert_same, tiny_config, train_tiny
 
 from ucb_moppo.config import Config, override, resolve
+from ucb_moppo.cores import LIMIT, available_cores, can_pin, physics_threads, share_cores
 from ucb_moppo.envs import make_spec
 from ucb_moppo.errors import ConfigError, EnvironmentFault, RunFormatError, UcbMoppoWarning, WorkerLostError
-from ucb_moppo.runtime.cores import LIMIT, available_cores, can_pin, physics_threads, share_cores
 from ucb_moppo.runtime.executor import (
     LocalExecutor,
     ProcessExecutor,

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pool_work import describe, die_once, fail_or_die, save_when_stopped, unsendable
 
+from ucb_moppo.cores import available_cores
 from ucb_moppo.errors import ConfigError, WorkerLostError
-from ucb_moppo.runtime.cores import available_cores
 from ucb_moppo.runtime.pool import Outcome, run_cells
 
 

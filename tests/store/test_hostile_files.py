@@ -410,7 +410,7 @@ def test_hostile_sizes_take_no_memory(run: Path, tmp_path: Path) -> None:
 
 
 # They talk to processes that they have started themselves, over pipes; neither opens a file.
-SPEAK_TO_OWN_PROCESSES = {"pool.py", "processes.py"}
+SPEAK_TO_OWN_PROCESSES = {"runtime/pool.py", "runtime/processes.py"}
 
 
 def test_nothing_that_reads_imports_pickle() -> None:

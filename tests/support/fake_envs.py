@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucb_moppo.engine.rollout import Actors
-from ucb_moppo.envs.base import ActionSpec, EnvSpec, Step
+from ucb_moppo.envs.base import Step
 from ucb_moppo.policy.networks import init_mlp
 from ucb_moppo.policy.normaliser import Statistics
+from ucb_moppo.spec import ActionSpec, EnvSpec
 
 OBSERVATION_SIZE = 4
 

@@ -7,7 +7,7 @@ import signal
 import time
 from pathlib import Path
 
-from ucb_moppo.runtime.cores import available_cores
+from ucb_moppo.cores import available_cores
 
 
 def describe(cell: int) -> dict[str, object]:

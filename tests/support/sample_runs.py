@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from ucb_moppo.config import default_config, override, resolve, to_json
 from ucb_moppo.engine.trainer import make_run_decomposition
 from ucb_moppo.envs import make_spec
-from ucb_moppo.envs.base import ActionSpec, EnvSpec
 from ucb_moppo.objectives.pareto import cardinality, expected_utility, hypervolume, sparsity
 from ucb_moppo.objectives.weights import even_weights
 from ucb_moppo.policy.networks import ACTOR_GAIN, init_mlp
+from ucb_moppo.spec import ActionSpec, EnvSpec
 from ucb_moppo.store.run import MANIFEST, RunWriter
 from ucb_moppo.store.storage import make_digest
 

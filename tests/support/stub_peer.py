@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ucb_moppo.envs.base import EnvSpec
 from ucb_moppo.errors import ConfigError
 from ucb_moppo.peers.base import Counts, MakeEnvs, PeerConfig, Snapshot
 from ucb_moppo.policy.networks import OWN, Network
+from ucb_moppo.spec import EnvSpec
 
 NETWORK = Network("relu", 1, conditioned=False, residual=False, squash=True)
 

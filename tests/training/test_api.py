@@ -18,10 +18,10 @@ from safetensors.numpy import load_file
 from trade_runs import EVALUATION_STEPS, NUM_STAGES, PROBLEM, SETTINGS, train_trade
 
 import ucb_moppo
-from ucb_moppo.envs.base import ActionSpec
 from ucb_moppo.errors import ConfigError, RunFormatError
 from ucb_moppo.policy.networks import greedy_action
 from ucb_moppo.seeding import EVALUATION, EVALUATION_SEED, episode_seed
+from ucb_moppo.spec import ActionSpec
 from ucb_moppo.training.reevaluate import load_actors
 
 HERE = Path(__file__).parent

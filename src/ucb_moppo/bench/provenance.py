@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from ucb_moppo.runtime.cores import available_cores
+from ucb_moppo.cores import available_cores
 
 SOURCE = Path(__file__).resolve().parent.parent
 

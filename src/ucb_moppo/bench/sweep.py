@@ -15,8 +15,8 @@ from typing import Any
 from ucb_moppo.bench.board import Board, Display, at_a_time, make_display
 from ucb_moppo.bench.cell import Outcome, Task, examine, run_logged, run_task
 from ucb_moppo.bench.sweep_file import cell_config, read_spec
+from ucb_moppo.cores import available_cores
 from ucb_moppo.errors import ConfigError, Interrupted, UcbMoppoError
-from ucb_moppo.runtime.cores import available_cores
 from ucb_moppo.runtime.pool import EXECUTORS, run_cells
 
 

@@ -293,7 +293,7 @@ def print_run(path: Path, rows: int = 10, as_json: bool = False) -> None:
 
 def problems(argv: Sequence[str]) -> None:
     from ucb_moppo.envs import describe_problems, list_mo_gymnasium_ids
-    from ucb_moppo.policy.policy import spec_to_json
+    from ucb_moppo.store.policy_file import spec_to_json
 
     choice = parse(Problems, argv, "problems")
     specs = describe_problems(choice.protocol)

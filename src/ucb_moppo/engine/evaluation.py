@@ -8,10 +8,11 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ucb_moppo.envs.base import ActionSpec, BatchEnv, Step
+from ucb_moppo.envs.base import BatchEnv, Step
 from ucb_moppo.errors import EnvironmentFault
 from ucb_moppo.policy.networks import greedy_action
 from ucb_moppo.seeding import ACTIONS, EVALUATION, EVALUATION_SEED, episode_seed
+from ucb_moppo.spec import ActionSpec
 
 
 class Act(Protocol):

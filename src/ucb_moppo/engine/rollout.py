@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucb_moppo.algos.ppo.update import PolicyState, Transitions
-from ucb_moppo.envs.base import BatchEnv, EnvSpec
+from ucb_moppo.envs.base import BatchEnv
 from ucb_moppo.errors import EnvironmentFault
 from ucb_moppo.policy.networks import OWN, Network, Params, add_noise, apply_mlp, sample_action
 from ucb_moppo.policy.normaliser import Statistics, normalise
 from ucb_moppo.seeding import TRAINING, episode_seed
+from ucb_moppo.spec import EnvSpec
 
 
 class Actors(NamedTuple):

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from ucb_moppo.config import Config
 from ucb_moppo.engine.shard import NUM_CHANCES, Divergence
-from ucb_moppo.envs.base import EnvSpec
 from ucb_moppo.errors import DivergenceError, RunFormatError
 from ucb_moppo.objectives.pareto import cardinality, expected_utility, hypervolume, sparsity
 from ucb_moppo.objectives.weights import Decomposition, even_weights, make_decomposition
@@ -23,6 +22,7 @@ from ucb_moppo.search.acquisition import HypervolumeScore
 from ucb_moppo.search.methods import Method, SearchContext, Selection, make_method
 from ucb_moppo.search.surrogate import BaggedElasticNet
 from ucb_moppo.seeding import SELECTION
+from ucb_moppo.spec import EnvSpec
 
 PARTS = {"selecting": 0.0, "training": 0.0, "evaluating": 0.0}
 

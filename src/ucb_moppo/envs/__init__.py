@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ucb_moppo.envs.base import (
-    ActionSpec,
-    BatchEnv,
-    EnvSpec,
-    Step,
-    check_count,
-    check_reference_point,
-)
+from ucb_moppo.envs.base import BatchEnv, Step, check_count, check_reference_point
 from ucb_moppo.envs.pgmorl import PGMORL_PROBLEMS
 from ucb_moppo.envs.problems import PROBLEMS, MujocoProblem, describe_problem, load_model
 from ucb_moppo.errors import ConfigError, nearest_names
+from ucb_moppo.spec import ActionSpec, EnvSpec
 
 __all__ = [
     "PROBLEMS",

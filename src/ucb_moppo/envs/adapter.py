@@ -22,8 +22,9 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from ucb_moppo.envs.base import ActionSpec, EnvSpec, Step, check_count, check_reference_point
+from ucb_moppo.envs.base import Step, check_count, check_reference_point
 from ucb_moppo.errors import ConfigError, EnvironmentFault
+from ucb_moppo.spec import ActionSpec, EnvSpec
 
 DEFAULT_HORIZON = 1000
 _NOT_STARTED = -1

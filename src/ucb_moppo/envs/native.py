@@ -10,6 +10,7 @@ import numpy as np
 from mujoco.batch import Batch, SimulationError
 from numpy.typing import NDArray
 
+from ucb_moppo.cores import available_cores
 from ucb_moppo.envs.base import Step, check_count, check_reference_point
 from ucb_moppo.envs.problems import (
     Motion,
@@ -20,7 +21,6 @@ from ucb_moppo.envs.problems import (
     observe,
 )
 from ucb_moppo.errors import ConfigError, EnvironmentFault
-from ucb_moppo.runtime.cores import available_cores
 
 
 class NativeBatch:

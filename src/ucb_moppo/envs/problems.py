@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucb_moppo.envs.base import ActionSpec, EnvSpec
+from ucb_moppo.spec import ActionSpec, EnvSpec
 
 if TYPE_CHECKING:
     import mujoco

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, Protocol, get_args
 from numpy.typing import NDArray
 
 from ucb_moppo.config import MethodName
-from ucb_moppo.envs.base import EnvSpec
 from ucb_moppo.errors import ConfigError, nearest_names
 from ucb_moppo.peers.base import MakeEnvs, Peer, PeerConfig
+from ucb_moppo.spec import EnvSpec
 
 
 class Entry(NamedTuple):

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from ucb_moppo.config import Config, default_config, override, resolve
 from ucb_moppo.engine.trainer import make_run_decomposition, make_schedule
-from ucb_moppo.envs.base import EnvSpec
 from ucb_moppo.peers.base import PeerConfig
+from ucb_moppo.spec import EnvSpec
 
 
 def our_config(config: PeerConfig, spec: EnvSpec) -> Config:

@@ -13,10 +13,11 @@ import numpy as np
 from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
-from ucb_moppo.envs.base import BatchEnv, EnvSpec
+from ucb_moppo.envs.base import BatchEnv
 from ucb_moppo.errors import ConfigError
 from ucb_moppo.peers.base import Counts
 from ucb_moppo.seeding import PEER, episode_seed
+from ucb_moppo.spec import EnvSpec
 
 Purpose = Literal["training", "pretraining", "evaluation"]
 

@@ -23,14 +23,14 @@ from morl_baselines.multi_policy.gpi_pd.gpi_pd_continuous_action import GPILSCon
 from morl_baselines.multi_policy.pgmorl.pgmorl import PGMORL, generate_weights
 from numpy.typing import NDArray
 
-from ucb_moppo.envs.base import EnvSpec
+from ucb_moppo.cores import available_cores
 from ucb_moppo.errors import ConfigError
 from ucb_moppo.peers.base import Counts, MakeEnvs, PeerConfig, Snapshot
 from ucb_moppo.peers.counting import CountedEnv, Counter, Purpose, check_action
 from ucb_moppo.peers.published import CAPQLSettings, GPILSSettings, PGMORLSettings
 from ucb_moppo.policy.networks import Network
 from ucb_moppo.policy.normaliser import Statistics, init_statistics
-from ucb_moppo.runtime.cores import available_cores
+from ucb_moppo.spec import EnvSpec
 
 TRAINING_STREAM, EVALUATION_STREAM = 0, 1
 MIN_TASKS = 4

@@ -18,11 +18,11 @@ from ucb_moppo.engine.evaluation import Evaluation, evaluate
 from ucb_moppo.engine.rollout import named_actors
 from ucb_moppo.engine.trainer import StageRecord, measure
 from ucb_moppo.envs import make_spec
-from ucb_moppo.envs.base import EnvSpec
 from ucb_moppo.errors import DivergenceError, Interrupted
 from ucb_moppo.peers import find_peer, make_settings
 from ucb_moppo.peers.base import Counts, Peer, PeerConfig, Snapshot
 from ucb_moppo.peers.comparison import our_config, our_num_stages, our_probes, positions_of
+from ucb_moppo.spec import EnvSpec
 from ucb_moppo.store.lock import locked
 from ucb_moppo.store.run import PICTURE, Run, RunWriter, check_directory, fresh_directory
 from ucb_moppo.training.stop import StopRequest

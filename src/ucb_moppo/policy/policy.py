@@ -1,9 +1,7 @@
-"""A trained policy to deploy: numpy and safetensors alone, no JAX and no simulator."""
+"""A trained policy to deploy: numpy alone, no JAX and no simulator."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,21 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ucb_moppo.envs.base import ActionSpec, EnvSpec
-from ucb_moppo.errors import ConfigError, RunFormatError
+from ucb_moppo.errors import ConfigError
 from ucb_moppo.policy.networks import OWN, Network, Params, apply_mlp, greedy_action
 from ucb_moppo.policy.normaliser import Statistics, normalise
-from ucb_moppo.store.storage import (
-    MAX_TENSORS,
-    check_format,
-    dump_tensors,
-    finite_or_none,
-    parse_tensors,
-    read_bytes,
-    replace_file,
-)
+from ucb_moppo.spec import EnvSpec
 
-FORMAT, KIND = 1, "ucb-moppo policy"
 STATISTICS = tuple(f"observation.{name}" for name in Statistics._fields)
 
 
@@ -80,118 +68,6 @@ class Policy:
 
     def save(self, path: str | Path) -> Path:
         """Write the policy to one file that ``ucb_moppo.load`` reads."""
-        path = Path(path)
-        if path.suffix != ".safetensors":
-            raise ConfigError(f"a policy is saved as a .safetensors file, not as {path.name!r}")
-        header = {
-            "format": FORMAT,
-            "kind": KIND,
-            "spec": spec_to_json(self.spec),
-            "index": self.index,
-            "weight": self.weight.tolist(),
-            "expected_returns": finite_or_none(self.expected_returns.tolist()),
-            **network_to_json(self.network),
-        }
-        replace_file(path, dump_tensors(self.tensors, header))
-        return path
+        from ucb_moppo.store.policy_file import save_policy  # acting needs no files
 
-
-def load_policy(path: Path) -> Policy:
-    """Read a file that ``Policy.save`` wrote. Nothing in it is executed."""
-    path = path.resolve()  # a link that the user names is followed; one inside a run is not
-    header, tensors = parse_tensors(read_bytes(path.parent, path.name, MAX_TENSORS), path)
-    if header.get("kind") != KIND:
-        raise RunFormatError(f"{path} is not a policy saved by ucb-moppo")
-    check_format(header.get("format"), FORMAT, FORMAT, path, "save it again from its run")
-    spec = read_spec(header.get("spec"), path)
-    network = read_network(header, path)
-    check_actors(spec, network, {name: array[None] for name, array in tensors.items()}, path)
-    try:
-        weight, returns = (np.array(header[name], np.float64) for name in ("weight", "expected_returns"))
-        index = int(header["index"])
-    except (KeyError, TypeError, ValueError) as fault:
-        raise RunFormatError(f"{path} is not a policy saved by ucb-moppo: {fault!r}") from fault
-    if not weight.shape == returns.shape == (spec.num_objectives,):
-        raise RunFormatError(f"{path} has weights of shape {weight.shape} for {spec.num_objectives} objectives")
-    return Policy(spec, index, weight, returns, tensors, network)
-
-
-def check_actors(spec: EnvSpec, network: Network, tensors: Mapping[str, NDArray], path: Path) -> None:
-    """Refuse arrays [K, …] that are not actors for the problem: no size in ``spec`` is believed by itself."""
-    shapes = {name: array.shape[1:] for name, array in tensors.items()}
-    for name, shape in actor_shapes(spec, network, shapes).items():
-        if name not in shapes:
-            raise RunFormatError(f"{path} has no {name}")
-        if shapes[name] != shape or tensors[name].dtype != np.float32:
-            raise RunFormatError(f"{path}: {name} is {tensors[name].dtype} {shapes[name]}, not float32 {shape}")
-
-
-def actor_shapes(
-    spec: EnvSpec, network: Network, found: Mapping[str, tuple[int, ...]]
-) -> dict[str, tuple[int, ...]]:
-    """Shapes of what acting needs of one policy; how wide its layers are is taken from the biases ``found``."""
-    size, outputs = spec.observation_size, spec.action.size
-    shapes: dict[str, tuple[int, ...]] = {"observation.mean": (size,), "observation.variance": (size,)}
-    shapes["observation.count"] = ()
-    inputs = size + spec.num_objectives * network.conditioned
-    for layer in network.layers:
-        cells = sum(found.get(f"actor.{layer}.bias", ())[:1])
-        shapes |= {f"actor.{layer}.kernel": (inputs, cells), f"actor.{layer}.bias": (cells,)}
-        inputs = cells
-    inputs += spec.num_objectives * network.residual
-    shapes |= {"actor.head.kernel": (inputs, outputs), "actor.head.bias": (outputs,)}
-    # Actors that explore by noise of their own making have no std to keep.
-    spread = not spec.action.discrete and (network == OWN or "actor.log_std" in found)
-    return shapes | ({"actor.log_std": (outputs,)} if spread else {})
-
-
-def network_to_json(network: Network) -> dict[str, Any]:
-    """How the tensors act, where that is not as usual."""
-    return {} if network == OWN else {"network": network.to_json()}
-
-
-def read_network(data: Mapping[str, Any], path: Path) -> Network:
-    """What ``network_to_json`` left in ``path``."""
-    try:
-        return Network(**data.get("network", {}))
-    except (TypeError, ValueError) as fault:
-        raise RunFormatError(f"{path} does not describe a network: {fault}") from fault
-
-
-def read_spec(data: Any, path: Path) -> EnvSpec:
-    """A problem out of ``path``, refused unless everything in it is of its kind."""
-    try:
-        spec = spec_from_json(data)
-    except (AttributeError, KeyError, TypeError, ValueError) as fault:
-        raise RunFormatError(f"{path} does not describe a problem: {fault!r}") from fault
-    bounds = 0 if spec.action.discrete else spec.action.size
-    counts = (spec.observation_size, spec.action.size, spec.horizon)
-    starts = (spec.action.start, spec.observation_start)
-    if (
-        not all(type(count) is int and count >= 1 for count in counts)
-        or not all(type(start) is int for start in starts)
-        or not all(isinstance(text, str) for text in (spec.name, *spec.objectives))
-        or not len(spec.reference_point) == spec.num_objectives >= 2
-        or not len(spec.action.low) == len(spec.action.high) == bounds
-    ):
-        raise RunFormatError(f"{path} describes a problem that cannot be: {spec}")
-    return spec
-
-
-def spec_to_json(spec: EnvSpec) -> dict[str, Any]:
-    """Plain data; infinite bounds become strings, which JSON can hold."""
-    data = dataclasses.asdict(spec)
-    for bound in ("low", "high"):
-        data["action"][bound] = [str(x) if np.isinf(x) else x for x in data["action"][bound]]
-    return data
-
-
-def spec_from_json(data: dict[str, Any]) -> EnvSpec:
-    """What ``spec_to_json`` made data of."""
-    fields = dict(data)
-    action = dict(fields.pop("action"))
-    for bound in ("low", "high"):
-        action[bound] = tuple(float(x) for x in action[bound])
-    fields["objectives"] = tuple(fields["objectives"])
-    fields["reference_point"] = tuple(float(x) for x in fields["reference_point"])
-    return EnvSpec(action=ActionSpec(**action), **fields)
+        return save_policy(self, path)

@@ -12,8 +12,8 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from ucb_moppo.config import Config, override
+from ucb_moppo.cores import thread_settings
 from ucb_moppo.errors import ConfigError
-from ucb_moppo.runtime.cores import thread_settings
 from ucb_moppo.runtime.executor import ShardedExecutor
 from ucb_moppo.runtime.worker import Worker, WorkerLost
 

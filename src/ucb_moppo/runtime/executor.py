@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucb_moppo.config import Config, override
+from ucb_moppo.cores import available_cores, physics_threads, share_cores
 from ucb_moppo.engine.evaluation import Evaluation
 from ucb_moppo.engine.shard import Divergence, Shard, Timing
 from ucb_moppo.errors import UcbMoppoWarning, WorkerLostError
-from ucb_moppo.runtime.cores import available_cores, physics_threads, share_cores
 from ucb_moppo.runtime.processes import ProcessWorker
 from ucb_moppo.runtime.worker import LocalWorker, Worker, WorkerLost
 

@@ -11,8 +11,8 @@ from multiprocessing.connection import wait
 from time import perf_counter
 from typing import Any, Generic, Protocol, TypeVar
 
+from ucb_moppo.cores import LIMIT, available_cores, pinned, share_cores, thread_settings
 from ucb_moppo.errors import ConfigError, WorkerLostError, nearest_names
-from ucb_moppo.runtime.cores import LIMIT, available_cores, pinned, share_cores, thread_settings
 from ucb_moppo.runtime.processes import ProcessWorker
 from ucb_moppo.runtime.worker import WorkerLost
 

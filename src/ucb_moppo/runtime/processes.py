@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
-from ucb_moppo.runtime.cores import pin_process, pinned, thread_settings
+from ucb_moppo.cores import pin_process, pinned, thread_settings
 from ucb_moppo.runtime.worker import WorkerLost
 
 COMMAND = "import sys; sys.path[:] = {path!r}; from ucb_moppo.runtime.processes import serve; serve({fd}, {parent})"

@@ -34,13 +34,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ucb_moppo.envs.base import EnvSpec
 from ucb_moppo.errors import ConfigError, DamagedFileError, RunFormatError
 from ucb_moppo.objectives.weights import check_weights
 from ucb_moppo.policy.networks import OWN, Network
-from ucb_moppo.policy.policy import (
-    STATISTICS,
-    Policy,
+from ucb_moppo.policy.policy import STATISTICS, Policy
+from ucb_moppo.spec import EnvSpec
+from ucb_moppo.store.policy_file import (
     check_actors,
     load_policy,
     network_to_json,

@@ -18,7 +18,6 @@ from ucb_moppo.cli.progress import Reporter, make_reporter
 from ucb_moppo.config import Config, default_config, from_json, override, resolve, to_json
 from ucb_moppo.engine.trainer import StageRecord, Trainer
 from ucb_moppo.envs import make_spec
-from ucb_moppo.envs.base import EnvSpec
 from ucb_moppo.errors import (
     ConfigError,
     DamagedFileError,
@@ -29,8 +28,8 @@ from ucb_moppo.errors import (
 )
 from ucb_moppo.peers import PEERS, check_method
 from ucb_moppo.peers.base import PeerConfig
-from ucb_moppo.policy.policy import spec_to_json
 from ucb_moppo.runtime.executor import Executor, make_executor
+from ucb_moppo.spec import EnvSpec
 from ucb_moppo.store.checkpoint import (
     Checkpoint,
     Checkpointer,
@@ -41,6 +40,7 @@ from ucb_moppo.store.checkpoint import (
     write_checkpoint,
 )
 from ucb_moppo.store.lock import locked
+from ucb_moppo.store.policy_file import spec_to_json
 from ucb_moppo.store.run import (
     CONFIG,
     LIMITS,

@@ -22,7 +22,6 @@ from ucb_moppo.algos.ppo.losses import (
     value_loss,
 )
 from ucb_moppo.config import PPOConfig
-from ucb_moppo.envs.base import EnvSpec
 from ucb_moppo.policy.networks import Params, apply_mlp, init_params
 from ucb_moppo.policy.normaliser import (
     Statistics,
@@ -31,6 +30,7 @@ from ucb_moppo.policy.normaliser import (
     normalise,
     update_statistics,
 )
+from ucb_moppo.spec import EnvSpec
 
 PARTS = ("actor", "critic")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ucb_moppo.envs.base import EnvSpec
 from ucb_moppo.policy.networks import Array, Network, Params, apply_mlp
+from ucb_moppo.spec import EnvSpec
 
 ACTOR = Network(activation="relu", residual=False, squash=True)
 CRITIC = Network(activation="relu", residual=False)

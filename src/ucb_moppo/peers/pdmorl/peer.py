@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from ucb_moppo.engine.evaluation import evaluate
-from ucb_moppo.envs.base import BatchEnv, EnvSpec
+from ucb_moppo.envs.base import BatchEnv
 from ucb_moppo.errors import ConfigError, DivergenceError
 from ucb_moppo.peers.base import Counts, MakeEnvs, PeerConfig, Snapshot
 from ucb_moppo.peers.pdmorl.interpolation import (
@@ -29,6 +29,7 @@ from ucb_moppo.peers.pdmorl.update import (
     stack_learners,
     training_rule,
 )
+from ucb_moppo.spec import EnvSpec
 
 PRETRAINING, TRAINING = 0, 1
 

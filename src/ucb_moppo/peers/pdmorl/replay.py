@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ucb_moppo.envs.base import EnvSpec
+from ucb_moppo.spec import EnvSpec
 
 
 class Batch(NamedTuple):

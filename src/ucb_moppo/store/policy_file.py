@@ -1,0 +1,146 @@
+"""A policy as one file, and the problem and network it needs as JSON. Nothing that is read is executed."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucb_moppo.errors import ConfigError, RunFormatError
+from ucb_moppo.policy.networks import OWN, Network
+from ucb_moppo.policy.policy import Policy
+from ucb_moppo.spec import ActionSpec, EnvSpec
+from ucb_moppo.store.storage import (
+    MAX_TENSORS,
+    check_format,
+    dump_tensors,
+    finite_or_none,
+    parse_tensors,
+    read_bytes,
+    replace_file,
+)
+
+FORMAT, KIND = 1, "ucb-moppo policy"
+
+
+def save_policy(policy: Policy, path: str | Path) -> Path:
+    """Write a policy to one file that ``load_policy`` reads."""
+    path = Path(path)
+    if path.suffix != ".safetensors":
+        raise ConfigError(f"a policy is saved as a .safetensors file, not as {path.name!r}")
+    header = {
+        "format": FORMAT,
+        "kind": KIND,
+        "spec": spec_to_json(policy.spec),
+        "index": policy.index,
+        "weight": policy.weight.tolist(),
+        "expected_returns": finite_or_none(policy.expected_returns.tolist()),
+        **network_to_json(policy.network),
+    }
+    replace_file(path, dump_tensors(policy.tensors, header))
+    return path
+
+
+def load_policy(path: Path) -> Policy:
+    """Read a file that ``Policy.save`` wrote. Nothing in it is executed."""
+    path = path.resolve()  # a link that the user names is followed; one inside a run is not
+    header, tensors = parse_tensors(read_bytes(path.parent, path.name, MAX_TENSORS), path)
+    if header.get("kind") != KIND:
+        raise RunFormatError(f"{path} is not a policy saved by ucb-moppo")
+    check_format(header.get("format"), FORMAT, FORMAT, path, "save it again from its run")
+    spec = read_spec(header.get("spec"), path)
+    network = read_network(header, path)
+    check_actors(spec, network, {name: array[None] for name, array in tensors.items()}, path)
+    try:
+        weight, returns = (np.array(header[name], np.float64) for name in ("weight", "expected_returns"))
+        index = int(header["index"])
+    except (KeyError, TypeError, ValueError) as fault:
+        raise RunFormatError(f"{path} is not a policy saved by ucb-moppo: {fault!r}") from fault
+    if not weight.shape == returns.shape == (spec.num_objectives,):
+        raise RunFormatError(f"{path} has weights of shape {weight.shape} for {spec.num_objectives} objectives")
+    return Policy(spec, index, weight, returns, tensors, network)
+
+
+def check_actors(spec: EnvSpec, network: Network, tensors: Mapping[str, NDArray], path: Path) -> None:
+    """Refuse arrays [K, …] that are not actors for the problem: no size in ``spec`` is believed by itself."""
+    shapes = {name: array.shape[1:] for name, array in tensors.items()}
+    for name, shape in actor_shapes(spec, network, shapes).items():
+        if name not in shapes:
+            raise RunFormatError(f"{path} has no {name}")
+        if shapes[name] != shape or tensors[name].dtype != np.float32:
+            raise RunFormatError(f"{path}: {name} is {tensors[name].dtype} {shapes[name]}, not float32 {shape}")
+
+
+def actor_shapes(
+    spec: EnvSpec, network: Network, found: Mapping[str, tuple[int, ...]]
+) -> dict[str, tuple[int, ...]]:
+    """Shapes of what acting needs of one policy; how wide its layers are is taken from the biases ``found``."""
+    size, outputs = spec.observation_size, spec.action.size
+    shapes: dict[str, tuple[int, ...]] = {"observation.mean": (size,), "observation.variance": (size,)}
+    shapes["observation.count"] = ()
+    inputs = size + spec.num_objectives * network.conditioned
+    for layer in network.layers:
+        cells = sum(found.get(f"actor.{layer}.bias", ())[:1])
+        shapes |= {f"actor.{layer}.kernel": (inputs, cells), f"actor.{layer}.bias": (cells,)}
+        inputs = cells
+    inputs += spec.num_objectives * network.residual
+    shapes |= {"actor.head.kernel": (inputs, outputs), "actor.head.bias": (outputs,)}
+    # Actors that explore by noise of their own making have no std to keep.
+    spread = not spec.action.discrete and (network == OWN or "actor.log_std" in found)
+    return shapes | ({"actor.log_std": (outputs,)} if spread else {})
+
+
+def network_to_json(network: Network) -> dict[str, Any]:
+    """How the tensors act, where that is not as usual."""
+    return {} if network == OWN else {"network": network.to_json()}
+
+
+def read_network(data: Mapping[str, Any], path: Path) -> Network:
+    """What ``network_to_json`` left in ``path``."""
+    try:
+        return Network(**data.get("network", {}))
+    except (TypeError, ValueError) as fault:
+        raise RunFormatError(f"{path} does not describe a network: {fault}") from fault
+
+
+def read_spec(data: Any, path: Path) -> EnvSpec:
+    """A problem out of ``path``, refused unless everything in it is of its kind."""
+    try:
+        spec = spec_from_json(data)
+    except (AttributeError, KeyError, TypeError, ValueError) as fault:
+        raise RunFormatError(f"{path} does not describe a problem: {fault!r}") from fault
+    bounds = 0 if spec.action.discrete else spec.action.size
+    counts = (spec.observation_size, spec.action.size, spec.horizon)
+    starts = (spec.action.start, spec.observation_start)
+    if (
+        not all(type(count) is int and count >= 1 for count in counts)
+        or not all(type(start) is int for start in starts)
+        or not all(isinstance(text, str) for text in (spec.name, *spec.objectives))
+        or not len(spec.reference_point) == spec.num_objectives >= 2
+        or not len(spec.action.low) == len(spec.action.high) == bounds
+    ):
+        raise RunFormatError(f"{path} describes a problem that cannot be: {spec}")
+    return spec
+
+
+def spec_to_json(spec: EnvSpec) -> dict[str, Any]:
+    """Plain data; infinite bounds become strings, which JSON can hold."""
+    data = dataclasses.asdict(spec)
+    for bound in ("low", "high"):
+        data["action"][bound] = [str(x) if np.isinf(x) else x for x in data["action"][bound]]
+    return data
+
+
+def spec_from_json(data: dict[str, Any]) -> EnvSpec:
+    """What ``spec_to_json`` made data of."""
+    fields = dict(data)
+    action = dict(fields.pop("action"))
+    for bound in ("low", "high"):
+        action[bound] = tuple(float(x) for x in action[bound])
+    fields["objectives"] = tuple(fields["objectives"])
+    fields["reference_point"] = tuple(float(x) for x in fields["reference_point"])
+    return EnvSpec(action=ActionSpec(**action), **fields)
