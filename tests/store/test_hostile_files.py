@@ -27,8 +27,9 @@ from ucb_moppo.envs import make_spec
 from ucb_moppo.errors import DamagedFileError, RunFormatError, StorageError, UcbMoppoWarning, UnsafeFileError
 from ucb_moppo.policy.networks import init_params
 from ucb_moppo.store.checkpoint import Checkpoint, find_checkpoint, write_checkpoint
-from ucb_moppo.store.run import LIMITS, MANIFEST, RunWriter
+from ucb_moppo.store.layout import LIMITS, MANIFEST
 from ucb_moppo.store.storage import dump_tensors, inside, make_digest, parse_tensors
+from ucb_moppo.store.writer import RunWriter
 from ucb_moppo.training.train import make_facts, resume_run
 
 SPEC = make_spec("Swimmer-v2", 20)

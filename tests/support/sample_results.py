@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ucb_moppo.bench.result import FORMAT, KIND, write_result
-from ucb_moppo.bench.sweep_file import directory_name
+from ucb_moppo.store.layout import directory_name
 
 SHARES = (0.0, 0.5, 1.0)
 """Of its final HV and EU that a result has at its three evaluations, 1,000 training steps and 10 s apart."""

@@ -18,8 +18,9 @@ from ucb_moppo.objectives.pareto import cardinality, expected_utility, hypervolu
 from ucb_moppo.objectives.weights import even_weights
 from ucb_moppo.policy.networks import ACTOR_GAIN, init_mlp
 from ucb_moppo.spec import ActionSpec, EnvSpec
-from ucb_moppo.store.run import MANIFEST, RunWriter
+from ucb_moppo.store.layout import MANIFEST
 from ucb_moppo.store.storage import make_digest
+from ucb_moppo.store.writer import RunWriter
 
 CELLS, STEPS_PER_STAGE = 4, 3000
 

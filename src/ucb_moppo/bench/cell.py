@@ -19,8 +19,9 @@ from ucb_moppo.config import to_json
 from ucb_moppo.errors import DisagreementError, RunFormatError, UcbMoppoError
 from ucb_moppo.peers import PEERS
 from ucb_moppo.peers.base import PeerConfig
+from ucb_moppo.store.layout import CONFIG, SUMMARY
 from ucb_moppo.store.lock import locked
-from ucb_moppo.store.run import CONFIG, SUMMARY, Run, load_run
+from ucb_moppo.store.run import Run, load_run
 from ucb_moppo.store.storage import dump_json, finite_or_none, replace_file
 
 State = Literal["new", "finished", "broken"]

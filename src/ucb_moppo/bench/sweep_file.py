@@ -18,6 +18,7 @@ from ucb_moppo.envs import make_spec
 from ucb_moppo.errors import ConfigError, UcbMoppoWarning, nearest_names
 from ucb_moppo.peers import PEERS, check_method, find_peer
 from ucb_moppo.peers.base import PeerConfig
+from ucb_moppo.store.layout import directory_name
 
 LISTS = {"problems": str, "methods": str, "seeds": int}
 KEYS = ("name", *LISTS, "steps", "settings", "per_problem", "per_method", "max_seconds")
@@ -71,10 +72,6 @@ class Spec:
         settings |= self.per_method.get(method, {})
         max_seconds = settings.pop("max_seconds", None)
         return Cell(problem, method, seed, settings, max_seconds)
-
-
-def directory_name(problem: str) -> str:
-    return problem.replace("/", "-").replace(":", "-")
 
 
 def cell_config(cell: Cell) -> Config | PeerConfig:

@@ -23,8 +23,10 @@ from ucb_moppo.peers import find_peer, make_settings
 from ucb_moppo.peers.base import Counts, Peer, PeerConfig, Snapshot
 from ucb_moppo.peers.comparison import our_config, our_num_stages, our_probes, positions_of
 from ucb_moppo.spec import EnvSpec
+from ucb_moppo.store.layout import PICTURE, check_directory, fresh_directory
 from ucb_moppo.store.lock import locked
-from ucb_moppo.store.run import PICTURE, Run, RunWriter, check_directory, fresh_directory
+from ucb_moppo.store.run import Run
+from ucb_moppo.store.writer import RunWriter
 from ucb_moppo.training.stop import StopRequest
 from ucb_moppo.training.train import Deadline, Plan, metrics_line, versions
 

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from ucb_moppo.bench.result import COSTS, is_result, read_result
 from ucb_moppo.errors import RunFormatError
-from ucb_moppo.store.run import CONFIG, EVALUATIONS, FRONT, METRICS, Front, Run, front_from_rows, load_run
+from ucb_moppo.store.layout import CONFIG, EVALUATIONS, FRONT, METRICS
+from ucb_moppo.store.run import Front, Run, front_from_rows, load_run
 
 INDICATORS = {
     "hypervolume": "HV",

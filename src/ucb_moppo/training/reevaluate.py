@@ -19,7 +19,8 @@ from ucb_moppo.errors import ConfigError, RunFormatError
 from ucb_moppo.peers import PEERS
 from ucb_moppo.peers.base import PeerConfig
 from ucb_moppo.peers.comparison import our_probes, positions_of
-from ucb_moppo.store.run import Run, load_run, write_front
+from ucb_moppo.store.run import Run, load_run
+from ucb_moppo.store.writer import write_front
 
 
 def load_actors(run: Run) -> Actors:

@@ -39,21 +39,21 @@ from ucb_moppo.store.checkpoint import (
     list_checkpoints,
     write_checkpoint,
 )
-from ucb_moppo.store.lock import locked
-from ucb_moppo.store.policy_file import spec_to_json
-from ucb_moppo.store.run import (
+from ucb_moppo.store.layout import (
     CONFIG,
     LIMITS,
     METRICS,
     PICTURE,
-    Run,
-    RunWriter,
     check_directory,
     check_holds_run,
     fresh_directory,
     read_manifest,
 )
+from ucb_moppo.store.lock import locked
+from ucb_moppo.store.policy_file import spec_to_json
+from ucb_moppo.store.run import Run
 from ucb_moppo.store.storage import parse_object, read_bytes
+from ucb_moppo.store.writer import RunWriter
 from ucb_moppo.training.stop import StopRequest
 
 PACKAGES = (

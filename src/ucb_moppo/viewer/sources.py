@@ -9,7 +9,8 @@ from pathlib import Path
 
 from ucb_moppo.errors import ConfigError, RunFormatError
 from ucb_moppo.report.data import RunData, load_data
-from ucb_moppo.store.run import EVALUATIONS, FRONT, MANIFEST, METRICS, SUMMARY, load_run
+from ucb_moppo.store.layout import EVALUATIONS, FRONT, MANIFEST, METRICS, SUMMARY
+from ucb_moppo.store.run import load_run
 
 MAIN, OTHER = "main", "other"
 """The ids by which a page names its runs."""
