@@ -90,6 +90,12 @@ DAMAGE: list[tuple[Callable[[dict[str, Any]], Any], str]] = [
     (lambda d: d["front"].update(returns=[[1]] * len(d["front"]["policy"])), "front returns must hold"),
     (lambda d: d["front"].update(policy=["0"] * len(d["front"]["policy"])), "do not fit"),
     (lambda d: d.update(reference_point=[0.0]), "do not fit"),
+    (lambda d: d.update(seconds=10**400), "seconds is 1000.*; it must be a number"),
+    (lambda d: d.update(seed=10**400), "seed is 1000.*; it must be a whole number"),
+    (lambda d: d.update(seconds=True), "seconds is True; it must be a number"),
+    (lambda d: d["steps"].update(training=True), "steps is "),
+    (lambda d: d["curve"].update(training_steps=4), "for each of 0 evaluations"),
+    (lambda d: d["curve"]["seconds"].append(10**400), "curve seconds must hold"),
     (lambda d: d["curve"].update(hypervolume={"__class__": "os.system"}), "curve hypervolume must hold"),
 ]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ucb_moppo.bench.sweep_file import Cell, cell_config, check_cells, evaluated_weights, parse_spec, read_spec
+from ucb_moppo.bench.sweep_file import Cell, cell_config, check_cells, evaluated_weights, parse_sweep, read_sweep
 from ucb_moppo.config import default_config, override, resolve
 from ucb_moppo.envs import make_spec
 from ucb_moppo.errors import ConfigError, UcbMoppoWarning
@@ -25,13 +25,13 @@ SPEC: dict[str, Any] = {
 
 def test_cells_come_seed_by_seed() -> None:
     """A sweep cut short after four of eight cells has all of seed 3."""
-    names = [cell.name for cell in parse_spec(SPEC).cells()]
+    names = [cell.name for cell in parse_sweep(SPEC).cells()]
     first = ["Swimmer-v2/fixed-seed3", "Swimmer-v2/ucb-seed3", "Hopper-v2/fixed-seed3", "Hopper-v2/ucb-seed3"]
     assert names == [*first, *(name.replace("seed3", "seed1") for name in first)]
 
 
 def test_a_methods_settings_stand_above_a_problems_and_both_above_the_common_ones() -> None:
-    spec = parse_spec(
+    spec = parse_sweep(
         SPEC
         | {
             "settings": {"gamma": 0.5, "clip": 0.3, "epochs": 2, "preset": "paper"},
@@ -75,7 +75,7 @@ def test_ants_presets_differ_in_their_weights(preset: str, expected: tuple[int, 
 
 
 def assert_same_weights(changes: dict[str, Any], expected: tuple[int, int]) -> None:
-    spec = parse_spec(SPEC | {"methods": ["ucb", "pdmorl"], "steps": 1_000_000} | changes)
+    spec = parse_sweep(SPEC | {"methods": ["ucb", "pdmorl"], "steps": 1_000_000} | changes)
     assert {evaluated_weights(cell_config(cell)) for cell in spec.cells()} == {expected}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -83,7 +83,7 @@ def assert_same_weights(changes: dict[str, Any], expected: tuple[int, int]) -> N
 
 
 def test_methods_on_different_weights_are_told() -> None:
-    spec = parse_spec(SPEC | {"methods": ["fixed", "ucb", "pdmorl"], "per_method": {"ucb": {"policies": 4}}})
+    spec = parse_sweep(SPEC | {"methods": ["fixed", "ucb", "pdmorl"], "per_method": {"ucb": {"policies": 4}}})
     told = r"different weights on Swimmer-v2 \(policies × probes: fixed 10 × 10, ucb 4 × 10\)"
     with pytest.warns(UcbMoppoWarning, match=told):
         check_cells([cell for cell in spec.cells() if cell.problem == "Swimmer-v2"])
@@ -91,8 +91,8 @@ def test_methods_on_different_weights_are_told() -> None:
 
 def test_a_cell_has_one_shard_unless_told_otherwise() -> None:
     """Left open it would be one per core: another number where the sweep is checked than where a cell runs."""
-    assert {cell_config(cell).shards for cell in parse_spec(SPEC | {"steps": 2_500_000}).cells()} == {1}
-    spec = parse_spec(SPEC | {"per_method": {"ucb": {"shards": 3}}})
+    assert {cell_config(cell).shards for cell in parse_sweep(SPEC | {"steps": 2_500_000}).cells()} == {1}
+    spec = parse_sweep(SPEC | {"per_method": {"ucb": {"shards": 3}}})
     assert [cell_config(cell).shards for cell in spec.cells()[:2]] == [1, 3]
 
 
@@ -124,6 +124,13 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"per_method": {"mean": {}}}, "per_method names 'mean', which the sweep does not run"),
     ({"per_problem": {"Ant-v2": {}}}, "per_problem names 'Ant-v2', which the sweep does not run"),
     ({"max_seconds": 0}, "max_seconds is 0; it must be a positive number"),
+    ({"max_seconds": True}, "max_seconds is True; it must be a positive number"),
+    ({"max_seconds": 10**400}, "it must be a positive number"),
+    ({"settings": {"gamma": 10**400}}, "it must be a number"),
+    ({"settings": {"policies": "4"}}, "policies is '4'; it must be a whole number or null"),
+    ({"settings": {"selection": 1}}, "selection is 1; it must be text"),
+    ({"settings": {"selection": "top_m"}}, "unknown selection 'top_m'; did you mean top_n"),
+    ({"settings": {"reference_point": [0, "0"]}}, "reference_point is [0, '0']; it must be a list or null"),
     ({"max_seconds": "1 h"}, "max_seconds is '1 h'; it must be a positive number"),
 ]
 
@@ -135,25 +142,25 @@ def test_errors_name_the_file_the_value_and_the_remedy(
     path = tmp_path / "sweep.json"
     path.write_text(json.dumps(SPEC | change))
     with pytest.raises(ConfigError) as fault:
-        read_spec(path)
+        read_sweep(path)
     assert str(path) in str(fault.value)
     assert message in str(fault.value)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '"name"', "[" * 100_000])
+@pytest.mark.parametrize("text", ["", "[]", "{", '"name"', "[" * 100_000, '{"seeds": [NaN]}', '{"seeds": [1e999]}'])
 def test_what_is_no_sweep_is_refused(text: str, tmp_path: Path) -> None:
     path = tmp_path / "sweep.json"
     path.write_text(text)
     with pytest.raises(ConfigError, match="sweep"):
-        read_spec(path)
+        read_sweep(path)
 
 
 def test_missing_entries_are_named() -> None:
     with pytest.raises(ConfigError, match="lacks methods, seeds"):
-        parse_spec({"name": "x", "problems": ["Swimmer-v2"]})
+        parse_sweep({"name": "x", "problems": ["Swimmer-v2"]})
 
 
 def test_the_committed_sweep_is_the_one_promised() -> None:
-    spec = read_spec(Path(__file__).parents[2] / "benchmarks" / "first-results.json")
+    spec = read_sweep(Path(__file__).parents[2] / "benchmarks" / "first-results.json")
     assert len(spec.cells()) == 36
     assert {cell.settings["steps"] for cell in spec.cells()} == {2_500_000}

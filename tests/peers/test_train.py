@@ -14,7 +14,7 @@ from stub_peer import NETWORK, StubPeer
 from tiny_runs import train_tiny
 
 import ucb_moppo
-from ucb_moppo.bench.sweep_file import Cell, cell_config, check_cells, parse_spec
+from ucb_moppo.bench.sweep_file import Cell, cell_config, check_cells, parse_sweep
 from ucb_moppo.cli import main as cli
 from ucb_moppo.config import default_config
 from ucb_moppo.errors import ConfigError, Interrupted
@@ -233,11 +233,11 @@ SWEEP: dict[str, Any] = {"name": "x", "problems": ["Swimmer-v2"], "methods": ["u
 
 
 def test_a_preset_of_a_sweep_gives_a_peer_the_steps_and_weights_of_ours_and_nothing_else() -> None:
-    ours, peer = (cell_config(cell) for cell in parse_spec(SWEEP | {"settings": {"preset": "quick"}}).cells())
+    ours, peer = (cell_config(cell) for cell in parse_sweep(SWEEP | {"settings": {"preset": "quick"}}).cells())
     assert ours.steps == peer.steps == 1_000_000
     assert (ours.search.policies, ours.search.probes) == (peer.policies, peer.probes) == (5, 8)
     assert peer.settings == cell_config(Cell("Swimmer-v2", "stub", 0)).settings
-    shorter = parse_spec(SWEEP | {"settings": {"preset": "quick"}, "steps": 90_000}).cells()
+    shorter = parse_sweep(SWEEP | {"settings": {"preset": "quick"}, "steps": 90_000}).cells()
     assert [cell_config(cell).steps for cell in shorter] == [90_000, 90_000]
 
 

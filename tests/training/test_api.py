@@ -182,7 +182,7 @@ print(json.dumps({
 """
 
 
-def test_deploying_needs_numpy_and_safetensors_alone(run: ucb_moppo.Run, tmp_path: Path) -> None:
+def test_deploying_needs_numpy_safetensors_and_msgspec_alone(run: ucb_moppo.Run, tmp_path: Path) -> None:
     """In a process where the trainer's packages cannot be imported, runs and policies load and act alike."""
     policy = run.policy([0.7, 0.3])
     file = policy.save(tmp_path / "policy.safetensors")

@@ -17,16 +17,20 @@ diverged               every time a policy diverged
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
 
 from ucb_moppo.errors import DamagedFileError
 from ucb_moppo.store.run import Run
 from ucb_moppo.store.storage import (
+    Count,
+    Number,
     check_format,
     finite_or_none,
+    has_type,
     parse_json,
     parse_object,
     read_bytes,
@@ -91,80 +95,77 @@ def read_result(path: Path) -> dict[str, Any]:
     if data.get("kind") != KIND:
         raise DamagedFileError(f"{path} is not a {KIND}: its kind is {data.get('kind')!r}")
     check_format(data.get("format"), FORMAT, FORMAT, path, "make it again with `ucb-moppo bench`")
-    for name, (fits, wanted) in _ENTRIES.items():
-        if not fits(data.get(name)):
+    for name, (kind, wanted) in ENTRIES.items():
+        if not has_type(data.get(name), kind):
             raise DamagedFileError(f"{path}: {name} is {_short(data.get(name))}; it must be {wanted}")
-    _check_numbers(data, path)
+    _check_lengths(data, path)
     return data
 
 
-def _check_numbers(data: Mapping[str, Any], path: Path) -> None:
-    """Curves of one length, a front of the problem's objectives."""
+class Settings(Struct):
+    """Of a run's settings, the one that a reader computes with."""
+
+    horizon: Count | None = None
+
+
+class Steps(Struct):
+    training: Count
+    evaluation: Count
+    pretraining: Count
+
+
+class Indicators(Struct):
+    """Each may be undefined."""
+
+    hypervolume: Number | None = None
+    expected_utility: Number | None = None
+    sparsity: Number | None = None
+    cardinality: Number | None = None
+
+
+ENTRIES: dict[str, tuple[Any, str]] = {
+    "problem": (str, "text"),
+    "method": (str, "text"),
+    "seed": (Count, "a whole number"),
+    "config": (Settings, "an object of settings, the horizon a whole number"),
+    "commit": (str, "text"),
+    "versions": (dict, "an object of versions"),
+    "hardware": (dict, "an object"),
+    "finished": (bool, "true or false"),
+    "steps": (Steps, "training, evaluation and pretraining"),
+    "seconds": (Number, "a number"),
+    "objectives": (Annotated[list[str], Meta(min_length=2)], "a list of at least two names"),
+    "reference_point": (list[Number], "a list of numbers"),
+    "policies": (Count, "a whole number"),
+    "parameters": (Count, "a whole number"),
+    "found": (Indicators, "the indicators"),
+    "curve": (dict, "an object of lists"),
+    "front": (dict, "an object of lists"),
+}
+"""What a result must hold, of which type, and how to say so."""
+
+
+def _check_lengths(data: Mapping[str, Any], path: Path) -> None:
+    """Refuse curves of different lengths, and a front of other than the problem's objectives."""
     curve, front, m = data["curve"], data["front"], len(data["objectives"])
-    length = len(curve.get("training_steps") or ())
+    length, size = _length(curve.get("training_steps")), _length(front.get("policy"))
     for name in (*COSTS, *INDICATORS):
-        fits = _is_number if name in COSTS else _is_number_or_none  # an indicator may be undefined
-        if not length or not _is_list(curve.get(name), fits, length):
+        kind = Number if name in COSTS else Number | None
+        if not length or not has_type(curve.get(name), _list_of(kind, length)):
             raise DamagedFileError(f"{path}: curve {name} must hold a number for each of {length} evaluations")
-    size = len(front["policy"]) if isinstance(front.get("policy"), list) else 0
     for name in ("weights", "returns"):
-        if not size or not _is_list(front.get(name), lambda row: _is_list(row, _is_number, m), size):
+        if not size or not has_type(front.get(name), _list_of(_list_of(Number, m), size)):
             raise DamagedFileError(f"{path}: front {name} must hold {m} numbers for each of {size} points")
-    if not _is_list(front["policy"], _is_count) or len(data["reference_point"]) != m:
+    if not has_type(front["policy"], list[Count]) or len(data["reference_point"]) != m:
         raise DamagedFileError(f"{path}: the front's policies or the reference point do not fit {m} objectives")
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+def _list_of(kind: Any, length: int) -> Any:
+    return Annotated[list[kind], Meta(min_length=length, max_length=length)]
 
 
-def _is_number_or_none(value: Any) -> bool:
-    return value is None or _is_number(value)
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
-
-
-def _is_list(values: Any, fits: Callable[[Any], bool], length: int | None = None) -> bool:
-    return isinstance(values, list) and (length is None or len(values) == length) and all(map(fits, values))
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_object(value: Any) -> bool:
-    return isinstance(value, dict)
-
-
-def _is_config(value: Any) -> bool:
-    return isinstance(value, dict) and (value.get("horizon") is None or _is_count(value["horizon"]))
-
-
-def _has(names: tuple[str, ...], fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, dict) and all(fits(value.get(name)) for name in names)
-
-
-_ENTRIES: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "problem": (_is_text, "text"),
-    "method": (_is_text, "text"),
-    "seed": (_is_count, "a whole number"),
-    "config": (_is_config, "an object of settings, the horizon a whole number"),
-    "commit": (_is_text, "text"),
-    "versions": (_is_object, "an object of versions"),
-    "hardware": (_is_object, "an object"),
-    "finished": (lambda value: isinstance(value, bool), "true or false"),
-    "steps": (_has(("training", "evaluation", "pretraining"), _is_count), "training, evaluation and pretraining"),
-    "seconds": (_is_number, "a number"),
-    "objectives": (lambda value: _is_list(value, _is_text) and len(value) > 1, "a list of at least two names"),
-    "reference_point": (lambda value: _is_list(value, _is_number), "a list of numbers"),
-    "policies": (_is_count, "a whole number"),
-    "parameters": (_is_count, "a whole number"),
-    "found": (_has(INDICATORS, _is_number_or_none), "the indicators"),
-    "curve": (_is_object, "an object of lists"),
-    "front": (_is_object, "an object of lists"),
-}
+def _length(values: Any) -> int:
+    return len(values) if isinstance(values, list) else 0
 
 
 def _short(value: Any) -> str:

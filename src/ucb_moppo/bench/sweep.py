@@ -14,7 +14,7 @@ from typing import Any
 
 from ucb_moppo.bench.board import Board, Display, at_a_time, make_display
 from ucb_moppo.bench.cell import Outcome, Task, examine, run_logged, run_task
-from ucb_moppo.bench.sweep_file import cell_config, read_spec
+from ucb_moppo.bench.sweep_file import cell_config, read_sweep
 from ucb_moppo.cores import available_cores
 from ucb_moppo.errors import ConfigError, Interrupted, UcbMoppoError
 from ucb_moppo.runtime.pool import EXECUTORS, run_cells
@@ -56,7 +56,7 @@ def make_sweep(
     allowed = len(available_cores())
     if cores < 0 or (cores > allowed and executor != "ray"):
         raise ConfigError(f"--cores is {cores}; this process may use {allowed}, and 0 stands for all of them")
-    asked = read_spec(spec)
+    asked = read_sweep(spec)
     places = runs or Path("runs") / asked.name, out or Path("results") / asked.name
     for place in places:
         if place.exists() and not place.is_dir():

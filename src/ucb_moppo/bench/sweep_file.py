@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import math
 import re
-import types
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, get_type_hints
+
+import msgspec
+from msgspec import Meta, inspect
 
 from ucb_moppo.config import SECTIONS, Config, default_config, override, resolve
 from ucb_moppo.envs import make_spec
@@ -19,10 +20,12 @@ from ucb_moppo.errors import ConfigError, UcbMoppoWarning, nearest_names
 from ucb_moppo.peers import PEERS, check_method, find_peer
 from ucb_moppo.peers.base import PeerConfig
 from ucb_moppo.store.layout import directory_name
+from ucb_moppo.store.storage import has_type
 
 LISTS = {"problems": str, "methods": str, "seeds": int}
 KEYS = ("name", *LISTS, "steps", "settings", "per_problem", "per_method", "max_seconds")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+Seconds = Annotated[float, Meta(gt=0, le=sys.float_info.max)]
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Spec:
+class SweepSpec:
     """A sweep. Settings of a method stand above those of a problem, and both above the common ones."""
 
     name: str
@@ -81,7 +84,7 @@ def cell_config(cell: Cell) -> Config | PeerConfig:
         check_method(cell.method)
         if cell.method in PEERS:
             return peer_config(cell)
-        check_kinds(settings)
+        check_types(settings)
         config = default_config(cell.problem, settings.pop("preset"))
         config = override(config, method=cell.method, seed=cell.seed, **settings)
         spec = make_spec(config.problem, config.horizon, config.reference_point, config.protocol)
@@ -94,7 +97,7 @@ def peer_config(cell: Cell) -> PeerConfig:
     """Every setting of another method's run, decided; refused where the method could not train or is missing."""
     from ucb_moppo.peers.record import decide, make_peer_config
 
-    check_kinds(cell.settings, (PeerConfig,))
+    check_types(cell.settings, (PeerConfig,))
     config = make_peer_config(cell.problem, method=cell.method, seed=cell.seed, **cell.settings)
     spec = make_spec(config.problem, config.horizon, config.reference_point, config.protocol)
     config = decide(config, spec)
@@ -102,21 +105,21 @@ def peer_config(cell: Cell) -> PeerConfig:
     return config
 
 
-def read_spec(path: Path) -> Spec:
+def read_sweep(path: Path) -> SweepSpec:
     """The sweep that a JSON file asks for, with every cell checked."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = msgspec.json.decode(path.read_bytes())
     except (OSError, ValueError, RecursionError) as fault:
         raise ConfigError(f"the sweep {path} cannot be read as JSON: {fault}") from fault
     try:
-        spec = parse_spec(data)
+        spec = parse_sweep(data)
         check_cells(spec.cells())
     except ConfigError as fault:
         raise ConfigError(f"{path}: {fault}") from fault
     return spec
 
 
-def parse_spec(data: Any) -> Spec:
+def parse_sweep(data: Any) -> SweepSpec:
     """Plain data -> a sweep."""
     if not isinstance(data, dict):
         raise ConfigError(f"holds a {type(data).__name__}; a sweep is an object with {', '.join(KEYS)}")
@@ -131,7 +134,7 @@ def parse_spec(data: Any) -> Spec:
         raise ConfigError(f"name is {name!r}; it must be letters, digits, '.', '_' and '-': directories bear it")
     problems, methods, seeds = (parse_list(key, data[key], kind) for key, kind in LISTS.items())
     common = {key: data[key] for key in ("steps", "max_seconds") if data.get(key) is not None}
-    return Spec(
+    return SweepSpec(
         name,
         problems,
         methods,
@@ -182,7 +185,7 @@ def check_cells(cells: Sequence[Cell]) -> None:
     weights: dict[str, dict[tuple[int | None, int | None], str]] = {}
     for cell in cells:
         limit = cell.max_seconds
-        if limit is not None and not (_is_number(limit) and 0 < limit < math.inf):
+        if not has_type(limit, Seconds | None):
             raise ConfigError(f"cell {cell.name}: max_seconds is {limit!r}; it must be a positive number")
         weights.setdefault(cell.problem, {}).setdefault(evaluated_weights(cell_config(cell)), cell.method)
     for problem, found in weights.items():
@@ -202,41 +205,31 @@ def evaluated_weights(config: Config | PeerConfig) -> tuple[int | None, int | No
     return chosen.policies, chosen.probes
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def check_kinds(settings: Mapping[str, Any], configs: Sequence[type] = (Config, *SECTIONS.values())) -> None:
-    """Refuse settings of another kind than theirs, e.g. 2.5e6 or "2500000" steps: JSON has no types of its own."""
-    hints = {name: hint for kind in configs for name, hint in get_type_hints(kind).items()}
+def check_types(settings: Mapping[str, Any], configs: Sequence[type] = (Config, *SECTIONS.values())) -> None:
+    """Refuse settings of another type than theirs, e.g. 2.5e6 or "2500000" steps."""
+    hints = {name: hint for config in configs for name, hint in get_type_hints(config).items()}
     for name, value in settings.items():
-        kinds = _kinds(hints[name]) if name in hints else (object,)
-        fits = isinstance(value, kinds) and (not isinstance(value, bool) or bool in kinds or object in kinds)
-        if not fits:
-            wanted = " or ".join("null" if kind is types.NoneType else _WORDS.get(kind, "") for kind in kinds)
+        hint = hints.get(name, Any)
+        kinds = _alternatives(hint)
+        # One of several names is the config's to refuse: it knows the nearest.
+        named = isinstance(value, str) and inspect.LiteralType in kinds
+        if not named and not has_type(value, hint):
+            wanted = " or ".join(WORDS.get(kind, "an object") for kind in kinds)
             raise ConfigError(f"{name} is {value!r}; it must be {wanted}")
 
 
-_WORDS: dict[type, str] = {
-    int: "a whole number",
-    float: "a number",
-    str: "text",
-    bool: "true or false",
-    list: "a list",
+WORDS: dict[type[inspect.Type], str] = {
+    inspect.IntType: "a whole number",
+    inspect.FloatType: "a number",
+    inspect.StrType: "text",
+    inspect.LiteralType: "text",
+    inspect.BoolType: "true or false",
+    inspect.VarTupleType: "a list",
+    inspect.NoneType: "null",
 }
 
 
-def _kinds(hint: Any) -> tuple[type, ...]:
-    """The types that JSON may give a setting of this annotation."""
-    origin = get_origin(hint)
-    if origin is Annotated:
-        return _kinds(get_args(hint)[0])
-    if origin in (Union, types.UnionType):
-        return tuple(dict.fromkeys(kind for part in get_args(hint) for kind in _kinds(part)))
-    if origin is Literal:
-        return (str,)
-    if origin is tuple:
-        return (list,)
-    if origin is not None:
-        return (object,)
-    return (float, int) if hint is float else (hint,)
+def _alternatives(hint: Any) -> list[type[inspect.Type]]:
+    """The types that a setting of this annotation may have, as msgspec classes them."""
+    info = inspect.type_info(hint)
+    return [type(one) for one in (info.types if isinstance(info, inspect.UnionType) else (info,))]

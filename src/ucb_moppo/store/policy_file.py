@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
+import msgspec
 import numpy as np
+from msgspec import Meta, Struct, ValidationError
 from numpy.typing import NDArray
 
 from ucb_moppo.errors import ConfigError, RunFormatError
@@ -25,6 +27,57 @@ from ucb_moppo.store.storage import (
 )
 
 FORMAT, KIND = 1, "ucb-moppo policy"
+
+Size = Annotated[int, Meta(ge=1, le=2**63 - 1)]
+Bound = float | Literal["inf", "-inf"]
+"""JSON has no infinite numbers, so these are words."""
+
+
+class StoredAction(Struct, forbid_unknown_fields=True):
+    """``ActionSpec`` as JSON."""
+
+    discrete: bool
+    size: Size
+    low: list[Bound]
+    high: list[Bound]
+    start: int = 0
+
+    def __post_init__(self) -> None:
+        wanted = 0 if self.discrete else self.size
+        if not len(self.low) == len(self.high) == wanted:
+            raise ValueError(f"there are {len(self.low)} lower and {len(self.high)} upper bounds, not {wanted}")
+
+    def to_spec(self) -> ActionSpec:
+        low, high = (tuple(map(float, bounds)) for bounds in (self.low, self.high))
+        return ActionSpec(self.discrete, self.size, low, high, self.start)
+
+
+class StoredSpec(Struct, forbid_unknown_fields=True):
+    """``EnvSpec`` as JSON."""
+
+    name: str
+    objectives: Annotated[tuple[str, ...], Meta(min_length=2)]
+    observation_size: Size
+    action: StoredAction
+    horizon: Size
+    reference_point: tuple[float, ...]
+    discrete_observation: bool = False
+    observation_start: int = 0
+
+    def __post_init__(self) -> None:
+        if len(self.reference_point) != len(self.objectives):
+            raise ValueError(f"reference_point has {len(self.reference_point)} of {len(self.objectives)} numbers")
+
+    def to_spec(self) -> EnvSpec:
+        return EnvSpec(**msgspec.structs.asdict(self) | {"action": self.action.to_spec()})
+
+
+class Conditioning(Struct):
+    """Which policy a file holds and what it is conditioned on, in its header."""
+
+    index: int
+    weight: list[float]
+    expected_returns: list[float | None]
 
 
 def save_policy(policy: Policy, path: str | Path) -> Path:
@@ -56,13 +109,13 @@ def load_policy(path: Path) -> Policy:
     network = read_network(header, path)
     check_actors(spec, network, {name: array[None] for name, array in tensors.items()}, path)
     try:
-        weight, returns = (np.array(header[name], np.float64) for name in ("weight", "expected_returns"))
-        index = int(header["index"])
-    except (KeyError, TypeError, ValueError) as fault:
-        raise RunFormatError(f"{path} is not a policy saved by ucb-moppo: {fault!r}") from fault
+        found = msgspec.convert(header, Conditioning)
+    except ValidationError as fault:
+        raise RunFormatError(f"{path} is not a policy saved by ucb-moppo: {fault}") from fault
+    weight, returns = np.array(found.weight, np.float64), np.array(found.expected_returns, np.float64)
     if not weight.shape == returns.shape == (spec.num_objectives,):
         raise RunFormatError(f"{path} has weights of shape {weight.shape} for {spec.num_objectives} objectives")
-    return Policy(spec, index, weight, returns, tensors, network)
+    return Policy(spec, found.index, weight, returns, tensors, network)
 
 
 def check_actors(spec: EnvSpec, network: Network, tensors: Mapping[str, NDArray], path: Path) -> None:
@@ -110,21 +163,9 @@ def read_network(data: Mapping[str, Any], path: Path) -> Network:
 def read_spec(data: Any, path: Path) -> EnvSpec:
     """A problem out of ``path``, refused unless everything in it is of its kind."""
     try:
-        spec = spec_from_json(data)
-    except (AttributeError, KeyError, TypeError, ValueError) as fault:
-        raise RunFormatError(f"{path} does not describe a problem: {fault!r}") from fault
-    bounds = 0 if spec.action.discrete else spec.action.size
-    counts = (spec.observation_size, spec.action.size, spec.horizon)
-    starts = (spec.action.start, spec.observation_start)
-    if (
-        not all(type(count) is int and count >= 1 for count in counts)
-        or not all(type(start) is int for start in starts)
-        or not all(isinstance(text, str) for text in (spec.name, *spec.objectives))
-        or not len(spec.reference_point) == spec.num_objectives >= 2
-        or not len(spec.action.low) == len(spec.action.high) == bounds
-    ):
-        raise RunFormatError(f"{path} describes a problem that cannot be: {spec}")
-    return spec
+        return msgspec.convert(data, StoredSpec).to_spec()
+    except ValidationError as fault:
+        raise RunFormatError(f"{path} does not describe a problem: {fault}") from fault
 
 
 def spec_to_json(spec: EnvSpec) -> dict[str, Any]:
@@ -133,14 +174,3 @@ def spec_to_json(spec: EnvSpec) -> dict[str, Any]:
     for bound in ("low", "high"):
         data["action"][bound] = [str(x) if np.isinf(x) else x for x in data["action"][bound]]
     return data
-
-
-def spec_from_json(data: dict[str, Any]) -> EnvSpec:
-    """What ``spec_to_json`` made data of."""
-    fields = dict(data)
-    action = dict(fields.pop("action"))
-    for bound in ("low", "high"):
-        action[bound] = tuple(float(x) for x in action[bound])
-    fields["objectives"] = tuple(fields["objectives"])
-    fields["reference_point"] = tuple(float(x) for x in fields["reference_point"])
-    return EnvSpec(action=ActionSpec(**action), **fields)

@@ -13,12 +13,15 @@ import io
 import json
 import os
 import stat
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple, NoReturn
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
+from msgspec import Meta, ValidationError
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
@@ -34,22 +37,29 @@ MAX_JSON, MAX_TABLE, MAX_TENSORS, MAX_HEADER = 16 * MIB, 512 * MIB, 4096 * MIB, 
 _CAREFULLY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
-class Digest(NamedTuple):
+Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Number = Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
+"""Finite: no file of ours holds NaN or an infinity."""
+
+
+class Digest(msgspec.Struct, frozen=True):
     """What a manifest knows of a file."""
 
-    bytes: int
+    bytes: Count
     sha256: str
 
     def to_json(self) -> dict[str, Any]:
-        return self._asdict()
+        return msgspec.structs.asdict(self)
 
     @classmethod
     def from_json(cls, data: Any, path: Path) -> Digest:
         """A digest out of the manifest ``path``."""
-        size, sha256 = (data.get("bytes"), data.get("sha256")) if isinstance(data, dict) else (None, None)
-        if not isinstance(size, int) or size < 0 or not isinstance(sha256, str):
-            raise DamagedFileError(f"{path} holds {data!r} where a size and a SHA-256 should stand")
-        return cls(size, sha256)
+        try:
+            return msgspec.convert(data, cls)
+        except ValidationError as fault:
+            raise DamagedFileError(
+                f"{path} holds {data!r} where a size and a SHA-256 should stand: {fault}"
+            ) from fault
 
 
 def make_digest(data: bytes) -> Digest:
@@ -173,12 +183,8 @@ def verified(data: bytes, expected: Digest, path: Path) -> bytes:
 
 def parse_json(data: bytes, path: Path) -> Any:
     """Strict JSON out of ``path``."""
-
-    def refuse(word: str) -> NoReturn:
-        raise ValueError(f"{word} is not JSON")
-
     try:
-        return json.loads(data.decode("utf-8"), parse_constant=refuse)
+        return msgspec.json.decode(data)
     except (ValueError, RecursionError) as fault:
         raise DamagedFileError(f"{path} cannot be read as JSON: {fault}") from fault
 
@@ -189,6 +195,15 @@ def parse_object(data: bytes, path: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise DamagedFileError(f"{path} holds a {type(found).__name__}; it must be a JSON object")
     return found
+
+
+def has_type(data: Any, kind: Any) -> bool:
+    """Whether plain data is of a type: no text for a number, no true for 1, nothing outside its bounds."""
+    try:
+        msgspec.convert(data, kind)
+    except ValidationError:
+        return False
+    return True
 
 
 def parse_rows(data: bytes, path: Path) -> list[dict[str, str]]:
