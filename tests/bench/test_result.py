@@ -17,7 +17,7 @@ from ucb_moppo.bench.result import make_result, read_result, write_result
 from ucb_moppo.errors import DamagedFileError, FormatVersionError, RunFormatError, UnsafeFileError
 from ucb_moppo.store.run import load_run
 
-PROVENANCE = {"commit": "0123abc", "hardware": {"cpu": "an abacus", "cores": 1}}
+PROVENANCE = provenance.Provenance("0123abc", {"cpu": "an abacus", "cores": 1})
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def test_a_result_holds_what_the_run_found(path: Path) -> None:
     run, found = load_run(path.parents[1] / "run"), read_result(path)
     assert (found["problem"], found["method"], found["seed"], found["finished"]) == ("Swimmer-v2", "mean", 7, True)
     assert found["commit"] == "0123abc"
-    assert found["hardware"] == PROVENANCE["hardware"]
+    assert found["hardware"] == PROVENANCE.hardware
     assert found["config"] == run.config
     assert found["steps"] == {"training": 9000, "evaluation": 4000, "pretraining": 0}
     assert found["curve"]["training_steps"] == [0, 3000, 6000, 9000]
@@ -58,7 +58,7 @@ def test_numbers_that_json_has_no_word_for_become_null(path: Path) -> None:
 
 def test_a_result_names_no_path_and_no_machine(path: Path) -> None:
     run = load_run(path.parents[1] / "run")
-    real = {"commit": provenance.code_version(), "hardware": provenance.hardware()}
+    real = provenance.Provenance(provenance.code_version(), provenance.hardware())
     result = json.loads(json.dumps(make_result(run, real)))
     assert_names_no_machine(result)
     assert result["hardware"]["cpu"]

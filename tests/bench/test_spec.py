@@ -126,11 +126,12 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"max_seconds": 0}, "max_seconds is 0; it must be a positive number"),
     ({"max_seconds": True}, "max_seconds is True; it must be a positive number"),
     ({"max_seconds": 10**400}, "it must be a positive number"),
+    ({"steps": 10**400}, "cell Swimmer-v2/fixed-seed3: "),
     ({"settings": {"gamma": 10**400}}, "it must be a number"),
     ({"settings": {"policies": "4"}}, "policies is '4'; it must be a whole number or null"),
     ({"settings": {"selection": 1}}, "selection is 1; it must be text"),
     ({"settings": {"selection": "top_m"}}, "unknown selection 'top_m'; did you mean top_n"),
-    ({"settings": {"reference_point": [0, "0"]}}, "reference_point is [0, '0']; it must be a list or null"),
+    ({"settings": {"reference_point": [0, "0"]}}, "[0, '0']; it must be a list (each a number) or null"),
     ({"max_seconds": "1 h"}, "max_seconds is '1 h'; it must be a positive number"),
 ]
 

@@ -23,8 +23,8 @@ from tiny_runs import TINY, assert_same, train_tiny, train_until
 from trade_runs import PROBLEM, SETTINGS
 
 from ucb_moppo.bench import cell
-from ucb_moppo.bench.board import Board, Lines, make_table, stands
-from ucb_moppo.bench.cell import Outcome, Task
+from ucb_moppo.bench.board import Board, Lines, draw_cell, make_table
+from ucb_moppo.bench.cell import Ending, Task
 from ucb_moppo.bench.result import read_result
 from ucb_moppo.bench.sweep import Sweep, describe_sweep, make_sweep, run_sweep
 from ucb_moppo.bench.sweep_file import Cell
@@ -86,7 +86,7 @@ def test_a_cell_killed_half_way_ends_as_if_it_had_not_been(tmp_path: Path) -> No
     sweep = sweep_of(tmp_path, problems=["Swimmer-v2"], methods=["random"], seeds=[5], settings=TINY)
     (task,) = sweep.tasks
     train_until(task.run, 5, method="random", seed=5)
-    assert run_sweep(sweep, Lines(io.StringIO())) == {task.cell.name: Outcome(True)}
+    assert run_sweep(sweep, Lines(io.StringIO())) == {task.cell.name: Ending(True)}
     assert_same(task.run, whole.path)
     assert read_result(task.result)["commit"].startswith("unknown, then ")  # we did not see it begin
 
@@ -117,7 +117,7 @@ def test_a_finished_run_with_other_settings_is_not_taken_for_the_cell(tmp_path: 
     commit = read_result(task.result)["commit"]
     task.provenance.unlink()
     assert run_sweep(sweep_of(tmp_path, settings=SETTINGS | {"threads": 1}), Lines(io.StringIO())) == {
-        "probe_envs-probe-Trade-v0/fixed-seed0": Outcome(True, skipped=True)
+        "probe_envs-probe-Trade-v0/fixed-seed0": Ending(True, skipped=True)
     }
     assert read_result(task.result)["commit"] == commit != "unknown"
 
@@ -128,9 +128,9 @@ def test_a_cell_that_another_process_writes_is_left_alone(tmp_path: Path) -> Non
     for task in sweep.tasks:
         task.run.mkdir(parents=True)
     with locked(sweep.tasks[0].run), locked(sweep.tasks[1].run):
-        outcomes = run_sweep(sweep, Lines(io.StringIO()))
-    assert [outcome.succeeded for outcome in outcomes.values()] == [False, False]
-    assert all("is being written by process" in outcome.reason for outcome in outcomes.values())
+        endings = run_sweep(sweep, Lines(io.StringIO()))
+    assert [ending.succeeded for ending in endings.values()] == [False, False]
+    assert all("is being written by process" in ending.reason for ending in endings.values())
     assert sorted(path.name for path in sweep.tasks[0].run.parent.iterdir()) == ["fixed-seed0", "random-seed0"]
 
 
@@ -153,8 +153,8 @@ def test_a_process_that_dies_takes_its_cell_alone(tmp_path: Path) -> None:
         problems=[DEADLY, PROBLEM],
         settings=SETTINGS | {"horizon": 5, "checkpoint_stages": 9},
     )
-    outcomes = run_sweep(sweep, Lines(io.StringIO()))
-    died, lived = (outcomes[task.cell.name] for task in sweep.tasks)
+    endings = run_sweep(sweep, Lines(io.StringIO()))
+    died, lived = (endings[task.cell.name] for task in sweep.tasks)
     assert not died.succeeded
     assert f"ended with signal {int(signal.SIGKILL)}" in died.reason
     assert lived.succeeded
@@ -196,27 +196,27 @@ def sample_board(directory: Path, slots: int) -> Board:
     tasks = [Task(one, directory / "runs", directory / "results", 9000) for one in cells]
     write_sample(tasks[0].run, problem="Swimmer-v2")
     write_sample(tasks[1].run, problem="Swimmer-v2", num_stages=2, seed=1, finished=False)
-    return Board(tasks, slots, {cells[0].name: Outcome(True)})
+    return Board(tasks, slots, {cells[0].name: Ending(True)})
 
 
 def test_time_left_is_by_the_pace_of_the_same_problem(tmp_path: Path) -> None:
     """Paces 40/9,000 and 20/3,000 s, mean 1/180; 6,000 + 9,000 steps are left: 83.3 s on one slot."""
     board = sample_board(tmp_path, 1)
-    left = board.left()
+    left = board.seconds_left()
     assert left is not None
     np.testing.assert_allclose(left, 15_000 / 180)
-    assert board.line() == "1 of 3 cells done, about 1 min 23 s left"
+    assert board.describe() == "1 of 3 cells done, about 1 min 23 s left"
     board.slots = 2
-    np.testing.assert_allclose(board.left(), 7500 / 180)
+    np.testing.assert_allclose(board.seconds_left(), 7500 / 180)
 
 
 def test_time_left_is_within_the_time_of_each_cell(tmp_path: Path) -> None:
     """At 1/180 s a step the cells need 6,000/180 = 33.3 and 50 s more. Of 45 s the first has spent 20."""
     board = sample_board(tmp_path, 1)
     board.tasks = [replace(task, cell=replace(task.cell, max_seconds=45)) for task in board.tasks]
-    np.testing.assert_allclose(board.left(), 25 + 45)
+    np.testing.assert_allclose(board.seconds_left(), 25 + 45)
     board.tasks = [replace(task, cell=replace(task.cell, max_seconds=10)) for task in board.tasks]
-    np.testing.assert_allclose(board.left(), 0 + 10)
+    np.testing.assert_allclose(board.seconds_left(), 0 + 10)
 
 
 def test_pre_training_counts_as_progress(tmp_path: Path) -> None:
@@ -226,22 +226,22 @@ def test_pre_training_counts_as_progress(tmp_path: Path) -> None:
     found = {"training_steps": 0, "pretraining_steps": 1500, "seconds": 30.0}
     (task.run / "summary.json").write_text(json.dumps(found))
     board = Board([task], 1)
-    assert stands(task, board).plain.strip() == "17%"
-    np.testing.assert_allclose(board.left(), 150)
+    assert draw_cell(task, board).plain.strip() == "17%"
+    np.testing.assert_allclose(board.seconds_left(), 150)
 
 
 def test_only_ray_knows_how_many_cells_run_on_all_its_cpus(tmp_path: Path) -> None:
     board, lines = sample_board(tmp_path, 0), io.StringIO()
     Lines(lines).start(board)
     assert lines.getvalue() == "3 cells, as many at a time as Ray has CPUs\n"
-    assert board.line() == "1 of 3 cells done"
+    assert board.describe() == "1 of 3 cells done"
     sweep = sweep_of(tmp_path, "ray", seeds=[0, 1])
     assert describe_sweep(sweep).startswith("sweep: 2 cells, as many at a time as Ray has CPUs\n")
 
 
 def test_the_table_has_a_row_per_method_and_a_column_per_seed(tmp_path: Path) -> None:
     board = sample_board(tmp_path, 1)
-    board.outcomes[board.tasks[2].cell.name] = Outcome(False, "why")
+    board.endings[board.tasks[2].cell.name] = Ending(False, "why")
     console = Console(width=100, file=io.StringIO(), record=True)
     console.print(make_table(board))
     (row,) = [line for line in console.export_text().splitlines() if "Swimmer-v2" in line]
@@ -292,4 +292,4 @@ def timed_task(directory: Path, limit: float | None, noted: float | None) -> Tas
 def test_a_run_that_its_time_ended_is_finished_for_the_same_time(
     limit: float | None, noted: float | None, summary: dict[str, Any], ended: bool, tmp_path: Path
 ) -> None:
-    assert cell.has_ended(timed_task(tmp_path, limit, noted), summary) == ended
+    assert cell.is_complete(timed_task(tmp_path, limit, noted), summary) == ended

@@ -16,8 +16,9 @@ from rich.console import Console
 from trade_runs import EVALUATION_STEPS, NUM_STAGES, PROBLEM, trade_arguments, train_trade
 
 from ucb_moppo.cli import main as cli
-from ucb_moppo.cli.progress import Bar, format_seconds
+from ucb_moppo.cli.progress import Bar
 from ucb_moppo.config import Config, PPOConfig, SearchConfig, default_config, override, resolve
+from ucb_moppo.durations import format_seconds
 from ucb_moppo.engine.shard import Timing
 from ucb_moppo.engine.trainer import StageRecord, Trainer
 from ucb_moppo.envs import PROBLEMS, make_spec

@@ -13,6 +13,7 @@ import pytest
 from sample_results import sample_result, write_results
 from sample_runs import write_sample
 
+from ucb_moppo.bench.provenance import Provenance
 from ucb_moppo.bench.result import make_result, write_result
 from ucb_moppo.errors import DamagedFileError, RunFormatError
 from ucb_moppo.report import write_report
@@ -77,7 +78,7 @@ def test_a_directory_of_results_gives_what_a_comparison_needs(sections: dict[str
 
 def test_a_run_and_its_result_file_are_the_same_and_count_once(tmp_path: Path) -> None:
     run = write_sample(tmp_path / "run", problem="Swimmer-v2")
-    write_result(tmp_path / "r" / "ucb.json", make_result(load_run(run), {"commit": "0", "hardware": {}}))
+    write_result(tmp_path / "r" / "ucb.json", make_result(load_run(run), Provenance("0", {})))
     (result,) = load_all([tmp_path / "r" / "ucb.json"])
     data = load_data(run)
     assert not isinstance(result, RunData)

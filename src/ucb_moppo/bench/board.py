@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TextIO
+from typing import Protocol, TextIO
 
 import numpy as np
 from rich.console import Console, Group
@@ -13,8 +13,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from ucb_moppo.bench.cell import Outcome, Task, progress
-from ucb_moppo.cli.progress import format_seconds
+from ucb_moppo.bench.cell import Ending, Progress, Task, read_progress
+from ucb_moppo.durations import format_seconds
 
 
 @dataclass
@@ -24,57 +24,51 @@ class Board:
     tasks: Sequence[Task]
     slots: int
     """Cells at a time (0: as many as Ray has CPUs, which only Ray knows)."""
-    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    endings: dict[str, Ending] = field(default_factory=dict)
     """By name, of the cells that have ended."""
 
     def count(self, succeeded: bool) -> int:
-        return sum(outcome.succeeded == succeeded for outcome in self.outcomes.values())
+        return sum(ending.succeeded == succeeded for ending in self.endings.values())
 
-    def left(self) -> float | None:
+    def seconds_left(self) -> float | None:
         """Seconds until the sweep ends, at the pace of runs on the same problem and within the time of each cell.
 
         None before there is a pace, and where nobody knows how many cells run at a time.
         """
-        stand = {task.cell.name: spent(progress(task)) for task in self.tasks}
+        progress = {task.cell.name: read_progress(task) for task in self.tasks}
         paces: dict[str, list[float]] = {}
         for task in self.tasks:
-            steps, seconds = stand[task.cell.name]
-            if steps:
-                paces.setdefault(task.cell.problem, []).append(seconds / steps)
+            found = progress[task.cell.name]
+            if found.steps:
+                paces.setdefault(task.cell.problem, []).append((found.seconds or 0.0) / found.steps)
         if not paces or not self.slots:
             return None
         anywhere = float(np.mean([pace for known in paces.values() for pace in known]))
         left = 0.0
         for task in self.tasks:
-            if task.cell.name not in self.outcomes:
+            if task.cell.name not in self.endings:
                 pace = float(np.mean(paces.get(task.cell.problem, [anywhere])))
-                left += still_needed(task, *stand[task.cell.name], pace)
+                left += seconds_needed(task, progress[task.cell.name], pace)
         return left / self.slots
 
-    def line(self) -> str:
+    def describe(self) -> str:
         """12 of 36 cells done, 1 failed, about 2 h 10 min left."""
-        failed, left = self.count(False), self.left()
+        failed, left = self.count(False), self.seconds_left()
         parts = [f"{self.count(True)} of {len(self.tasks)} cells done"]
         if failed:
             parts.append(f"{failed} failed")
-        if left is not None and len(self.outcomes) < len(self.tasks):
+        if left is not None and len(self.endings) < len(self.tasks):
             parts.append(f"about {format_seconds(left)} left")
         return ", ".join(parts)
 
 
-def spent(found: Mapping[str, Any]) -> tuple[int, float]:
-    """Steps of the budget, those of pre-training included, and seconds that a summary tells of."""
-    steps = (found.get("training_steps") or 0) + (found.get("pretraining_steps") or 0)
-    return steps, found.get("seconds") or 0.0
-
-
-def still_needed(task: Task, steps: int, seconds: float, pace: float) -> float:
+def seconds_needed(task: Task, found: Progress, pace: float) -> float:
     """Seconds from here to the last step of a cell at a pace in seconds per step, or to the end of its time."""
-    needed, limit = pace * max(0, task.steps - steps), task.cell.max_seconds
-    return needed if limit is None else min(needed, max(0.0, limit - seconds))
+    needed, limit = pace * max(0, task.steps - found.steps), task.cell.max_seconds
+    return needed if limit is None else min(needed, max(0.0, limit - (found.seconds or 0.0)))
 
 
-def at_a_time(slots: int) -> str:
+def describe_slots(slots: int) -> str:
     """1 at a time."""
     return f"{slots} at a time" if slots else "as many at a time as Ray has CPUs"
 
@@ -84,7 +78,7 @@ class Display(Protocol):
 
     def start(self, board: Board) -> None: ...
 
-    def ended(self, task: Task, outcome: Outcome) -> None: ...
+    def ended(self, task: Task, ending: Ending) -> None: ...
 
     def stop(self) -> None: ...
 
@@ -97,10 +91,10 @@ class Lines:
 
     def start(self, board: Board) -> None:
         self._board = board
-        self._print(f"{len(board.tasks)} cells, {at_a_time(board.slots)}")
+        self._print(f"{len(board.tasks)} cells, {describe_slots(board.slots)}")
 
-    def ended(self, task: Task, outcome: Outcome) -> None:
-        self._print(f"{task.cell.name}: {describe(task, outcome)}  ({self._board.line()})")
+    def ended(self, task: Task, ending: Ending) -> None:
+        self._print(f"{task.cell.name}: {describe_ending(task, ending)}  ({self._board.describe()})")
 
     def stop(self) -> None: ...
 
@@ -121,14 +115,14 @@ class LiveTable:
         )
         self._live.start()
 
-    def ended(self, task: Task, outcome: Outcome) -> None:
+    def ended(self, task: Task, ending: Ending) -> None:
         self._live.refresh()
 
     def stop(self) -> None:
         self._live.stop()
 
     def _draw(self) -> Group:
-        return Group(make_table(self._board), Text(self._board.line()))
+        return Group(make_table(self._board), Text(self._board.describe()))
 
 
 def make_table(board: Board) -> Table:
@@ -139,30 +133,30 @@ def make_table(board: Board) -> Table:
         rows.setdefault((task.cell.problem, task.cell.method), {})[task.cell.seed] = task
     table = Table("problem", "method", *(f"seed {seed}" for seed in seeds))
     for (problem, method), by_seed in rows.items():
-        table.add_row(problem, method, *(stands(by_seed[seed], board) for seed in seeds))
+        table.add_row(problem, method, *(draw_cell(by_seed[seed], board) for seed in seeds))
     return table
 
 
-def stands(task: Task, board: Board) -> Text:
+def draw_cell(task: Task, board: Board) -> Text:
     """One cell of the table: finished with its HV, failed, how far it has come, or waiting."""
-    outcome, found = board.outcomes.get(task.cell.name), progress(task)
-    if outcome is not None and not outcome.succeeded:
+    ending, found = board.endings.get(task.cell.name), read_progress(task)
+    if ending is not None and not ending.succeeded:
         return Text("failed", "red")
-    hypervolume = f"HV {found['hypervolume']:.4g}" if found.get("hypervolume") is not None else ""
-    if outcome is not None:
+    hypervolume = f"HV {found.hypervolume:.4g}" if found.hypervolume is not None else ""
+    if ending is not None:
         return Text(hypervolume, "green")
-    if not found:
+    if found == Progress():
         return Text("", "dim")
-    return Text(f"{spent(found)[0] / task.steps:.0%} {hypervolume}")
+    return Text(f"{found.steps / task.steps:.0%} {hypervolume}")
 
 
-def describe(task: Task, outcome: Outcome) -> str:
+def describe_ending(task: Task, ending: Ending) -> str:
     """How a cell ended, in a few words."""
-    if not outcome.succeeded:
-        return f"FAILED, {outcome.reason}"
-    found = progress(task)
-    state = "finished before" if outcome.skipped else f"finished in {format_seconds(found.get('seconds') or 0)}"
-    return f"{state}, HV {found.get('hypervolume') or 0:.4g}, EU {found.get('expected_utility') or 0:.4g}"
+    if not ending.succeeded:
+        return f"FAILED, {ending.reason}"
+    found = read_progress(task)
+    state = "finished before" if ending.skipped else f"finished in {format_seconds(found.seconds or 0)}"
+    return f"{state}, HV {found.hypervolume or 0:.4g}, EU {found.expected_utility or 0:.4g}"
 
 
 def make_display() -> Display:

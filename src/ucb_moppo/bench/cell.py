@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ucb_moppo.bench.provenance import code_version, hardware
+import msgspec
+
+from ucb_moppo.bench.provenance import UNKNOWN, Provenance, code_version, hardware
 from ucb_moppo.bench.result import make_result, read_result, write_result
 from ucb_moppo.bench.sweep_file import Cell, cell_config
 from ucb_moppo.config import to_json
@@ -23,6 +25,7 @@ from ucb_moppo.store.layout import CONFIG, SUMMARY
 from ucb_moppo.store.lock import locked
 from ucb_moppo.store.run import Run, load_run
 from ucb_moppo.store.storage import dump_json, finite_or_none, replace_file
+from ucb_moppo.training.train import differences, resume, train
 
 State = Literal["new", "finished", "broken"]
 """Of another method's run, which has no checkpoints, what is broken is begun again."""
@@ -58,7 +61,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Ending:
     """How a cell ended."""
 
     succeeded: bool
@@ -66,29 +69,42 @@ class Outcome:
     skipped: bool = False
 
 
-def examine(task: Task) -> State:
+class Progress(msgspec.Struct, frozen=True):
+    """What the summary of a run tells, for the eye; nothing before its first evaluation."""
+
+    training_steps: int | None = None
+    pretraining_steps: int | None = None
+    seconds: float | None = None
+    hypervolume: float | None = None
+    expected_utility: float | None = None
+
+    @property
+    def steps(self) -> int:
+        """Steps of the budget that are spent, those of pre-training included."""
+        return (self.training_steps or 0) + (self.pretraining_steps or 0)
+
+
+def find_state(task: Task) -> State:
     """What is there of a cell; refused if it was made with other settings than the sweep asks for."""
     if not (task.run / CONFIG).exists():
         return "new"
     run = load_run(task.run)
     check_settings(task, run)
     try:
-        return "finished" if has_ended(task, run.summary) else "broken"
+        return "finished" if is_complete(task, run.summary) else "broken"
     except RunFormatError:
         return "broken"
 
 
-def has_ended(task: Task, summary: Mapping[str, Any]) -> bool:
+def is_complete(task: Task, summary: Mapping[str, Any]) -> bool:
     """Whether a run is all that is asked for: its last step, or the time it is given now as when it was made."""
     limit = task.cell.max_seconds
-    timed_out = summary.get("stopped") and limit is not None and read_provenance(task).get("max_seconds") == limit
+    timed_out = summary.get("stopped") and limit is not None and read_provenance(task).max_seconds == limit
     return bool(summary["finished"] or timed_out)
 
 
 def check_settings(task: Task, run: Run) -> None:
     """Refuse a run with other settings than the cell's; those that a run of an older version lacks do not count."""
-    from ucb_moppo.training.train import differences
-
     config = cell_config(task.cell)
     asked = json.loads(json.dumps(config.to_json() if isinstance(config, PeerConfig) else to_json(config)))
     changes = "; ".join(differences(run.config, _known_to(run.config, asked)))
@@ -110,24 +126,22 @@ def _known_to(config: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, 
     }
 
 
-def run_task(task: Task) -> Outcome:
-    """Train or continue a cell and write its result. Only being asked to stop is not an outcome."""
+def run_task(task: Task) -> Ending:
+    """Train or continue a cell and write its result. Only being asked to stop is not an ending."""
     try:
-        state = examine(task)
+        state = find_state(task)
         if state != "finished":
             train_cell(task, state)
-        share(task)
-        return Outcome(True, skipped=state == "finished")
+        ensure_result(task)
+        return Ending(True, skipped=state == "finished")
     except UcbMoppoError as fault:
-        return Outcome(False, str(fault))
+        return Ending(False, str(fault))
     except Exception as fault:
-        note(task, traceback.format_exc())
-        return Outcome(False, f"{type(fault).__name__}: {fault} (the traceback is in {task.log})")
+        append_to_log(task, traceback.format_exc())
+        return Ending(False, f"{type(fault).__name__}: {fault} (the traceback is in {task.log})")
 
 
 def train_cell(task: Task, state: State) -> None:
-    from ucb_moppo.training.train import resume, train
-
     if task.run.exists():
         with locked(task.run):  # refused if another process is at it
             pass
@@ -135,7 +149,7 @@ def train_cell(task: Task, state: State) -> None:
     record_provenance(task, continues)
     limit: dict[str, Any] = {} if cell.max_seconds is None else {"max_seconds": cell.max_seconds}
     if continues:
-        spent = float(progress(task).get("seconds") or 0)
+        spent = read_progress(task).seconds or 0.0
         resume(task.run, quiet=True, **{name: max(1.0, seconds - spent) for name, seconds in limit.items()})
         return
     if task.run.exists():
@@ -156,22 +170,21 @@ def record_provenance(task: Task, continues: bool) -> None:
     """Note the code, the hardware and the time given; a run continued by other code has been made by both."""
     commit = code_version()
     if continues:
-        before = read_provenance(task)["commit"]
+        before = read_provenance(task).commit
         commit = commit if before.endswith(commit) else f"{before}, then {commit}"
     task.provenance.parent.mkdir(parents=True, exist_ok=True)
-    noted = {"commit": commit, "hardware": hardware(), "max_seconds": task.cell.max_seconds}
-    replace_file(task.provenance, dump_json(noted))
+    noted = Provenance(commit, hardware(), task.cell.max_seconds)
+    replace_file(task.provenance, dump_json(msgspec.structs.asdict(noted)))
 
 
-def read_provenance(task: Task) -> dict[str, Any]:
-    """What was noted when the run was made; unknown of one that somebody put there."""
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        data = json.loads(task.provenance.read_text(encoding="utf-8"))
-        return {**data, "commit": str(data["commit"]), "hardware": dict(data["hardware"])}
-    return {"commit": "unknown", "hardware": {}}
+def read_provenance(task: Task) -> Provenance:
+    """What was noted when the run was made."""
+    with suppress(OSError, ValueError):
+        return msgspec.json.decode(task.provenance.read_bytes(), type=Provenance)
+    return UNKNOWN
 
 
-def share(task: Task) -> None:
+def ensure_result(task: Task) -> None:
     """Write the result file of a finished run, unless it is there: its commit may be known nowhere else."""
     result = json.loads(json.dumps(finite_or_none(make_result(load_run(task.run), read_provenance(task)))))
     with suppress(RunFormatError):
@@ -181,19 +194,18 @@ def share(task: Task) -> None:
     write_result(task.result, result)
 
 
-def note(task: Task, text: str) -> None:
+def append_to_log(task: Task, text: str) -> None:
     with suppress(OSError):
         task.log.parent.mkdir(parents=True, exist_ok=True)
         with task.log.open("a", encoding="utf-8") as file:
             file.write(text)
 
 
-def progress(task: Task) -> dict[str, Any]:
-    """The summary as the last stage left it, for the eye; empty before the first evaluation."""
+def read_progress(task: Task) -> Progress:
+    """How far a cell's run has come, as its last stage left it."""
     with suppress(OSError, ValueError):
-        found = json.loads((task.run / SUMMARY).read_text(encoding="utf-8"))
-        return found if isinstance(found, dict) else {}
-    return {}
+        return msgspec.json.decode((task.run / SUMMARY).read_bytes(), type=Progress)
+    return Progress()
 
 
 @contextmanager
@@ -214,7 +226,7 @@ def printing_to(path: Path) -> Iterator[None]:
             os.close(copy)
 
 
-def run_logged(task: Task) -> Outcome:
+def run_logged(task: Task) -> Ending:
     """``run_task`` in a process of its own, which prints to the cell's log."""
     with printing_to(task.log):
         return run_task(task)

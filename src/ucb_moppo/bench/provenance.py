@@ -9,9 +9,24 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from ucb_moppo.cores import available_cores
 
 SOURCE = Path(__file__).resolve().parent.parent
+
+
+class Provenance(Struct, frozen=True):
+    """What is noted beside a run while it is made, and known only then."""
+
+    commit: str
+    hardware: dict[str, Any]
+    max_seconds: float | None = None
+    """The time it was given."""
+
+
+UNKNOWN = Provenance("unknown", {})
+"""Of a run that somebody put there."""
 
 
 def code_version(source: Path = SOURCE) -> str:

@@ -23,6 +23,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
+from ucb_moppo.bench.provenance import Provenance
 from ucb_moppo.errors import DamagedFileError
 from ucb_moppo.store.run import Run
 from ucb_moppo.store.storage import (
@@ -44,17 +45,17 @@ COSTS = ("training_steps", "evaluation_steps", "pretraining_steps", "seconds")
 INDICATORS = ("hypervolume", "expected_utility", "sparsity", "cardinality")
 
 
-def make_result(run: Run, provenance: Mapping[str, Any]) -> dict[str, Any]:
-    """The result of a run; ``provenance`` holds its commit and hardware."""
+def make_result(run: Run, provenance: Provenance) -> dict[str, Any]:
+    """The result of a run that comes from where ``provenance`` says."""
     summary, lines, front = run.summary, run.metrics(), run.front()
     return {
         "kind": KIND,
         "format": FORMAT,
         **{name: summary[name] for name in ("problem", "method", "seed")},
         "config": run.config,
-        "commit": provenance["commit"],
+        "commit": provenance.commit,
         "versions": summary.get("versions", {}),
-        "hardware": provenance["hardware"],
+        "hardware": provenance.hardware,
         "finished": summary["finished"],
         "stopped": summary.get("stopped"),
         "steps": {name.removesuffix("_steps"): summary.get(name, 0) for name in COSTS[:3]},

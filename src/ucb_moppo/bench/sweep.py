@@ -12,8 +12,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from ucb_moppo.bench.board import Board, Display, at_a_time, make_display
-from ucb_moppo.bench.cell import Outcome, Task, examine, run_logged, run_task
+from ucb_moppo.bench.board import Board, Display, describe_slots, make_display
+from ucb_moppo.bench.cell import Ending, Task, find_state, run_logged, run_task
 from ucb_moppo.bench.sweep_file import cell_config, read_sweep
 from ucb_moppo.cores import available_cores
 from ucb_moppo.errors import ConfigError, Interrupted, UcbMoppoError
@@ -67,55 +67,55 @@ def make_sweep(
     return Sweep(asked.name, tasks, runs, out, executor, cores, ray_address)
 
 
-def run_sweep(sweep: Sweep, display: Display | None = None) -> dict[str, Outcome]:
+def run_sweep(sweep: Sweep, display: Display | None = None) -> dict[str, Ending]:
     """Run every cell that is not finished; how each ended, by name."""
     display = display or make_display()
     board = Board(sweep.tasks, sweep.slots)
     display.start(board)
 
-    def note(task: Task, outcome: Outcome) -> None:
-        board.outcomes[task.cell.name] = outcome
-        display.ended(task, outcome)
+    def on_end(task: Task, ending: Ending) -> None:
+        board.endings[task.cell.name] = ending
+        display.ended(task, ending)
 
     try:
-        with terminable():
-            for task, outcome in perform(sweep, unfinished(board.tasks, note)):
-                note(task, outcome)
+        with stopped_by_signals():
+            for task, ending in run_tasks(sweep, unfinished(board.tasks, on_end)):
+                on_end(task, ending)
     finally:
         display.stop()
-    return board.outcomes
+    return board.endings
 
 
-def unfinished(tasks: Sequence[Task], note: Callable[[Task, Outcome], None]) -> list[Task]:
-    """The cells left to run. What is finished, or is not what the sweep asks for, is noted right away."""
+def unfinished(tasks: Sequence[Task], on_end: Callable[[Task, Ending], None]) -> list[Task]:
+    """The cells left to run. What is finished, or is not what the sweep asks for, ends right away."""
     left = []
     for task in tasks:
         try:
-            state = examine(task)
+            state = find_state(task)
         except UcbMoppoError as fault:
-            note(task, Outcome(False, str(fault)))
+            on_end(task, Ending(False, str(fault)))
             continue
         if state == "finished":
-            note(task, run_task(task))
+            on_end(task, run_task(task))
         else:
             left.append(task)
     return left
 
 
-def perform(sweep: Sweep, tasks: Sequence[Task]) -> Iterator[tuple[Task, Outcome]]:
-    """The cells as they end."""
+def run_tasks(sweep: Sweep, tasks: Sequence[Task]) -> Iterator[tuple[Task, Ending]]:
+    """Run cells where the sweep says; yields each as it ends."""
     work = run_task if sweep.executor == "local" else run_logged
     where: dict[str, Any] = {"executor": sweep.executor, "ray_address": sweep.ray_address}
     found: Any = run_cells(tasks, work, cores=sweep.cores, slots=sweep.slots, **where)
     with closing(found):  # which asks the cells under way to stop
-        for task, ended in found:
-            lost = Outcome(False, f"{ended.fault}; its log is {task.log}")
-            yield task, lost if ended.value is None else ended.value
+        for task, outcome in found:
+            lost = Ending(False, f"{outcome.fault}; its log is {task.log}")
+            yield task, lost if outcome.value is None else outcome.value
 
 
 @contextmanager
-def terminable() -> Iterator[None]:
-    """SIGTERM stops a sweep like Ctrl-C does."""
+def stopped_by_signals() -> Iterator[None]:
+    """Let SIGTERM stop a sweep like Ctrl-C does."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -135,24 +135,24 @@ def terminable() -> Iterator[None]:
 
 def describe_sweep(sweep: Sweep) -> str:
     """What would be done, cell by cell."""
-    lines = [f"{sweep.name}: {len(sweep.tasks)} cells, {at_a_time(sweep.slots)}"]
+    lines = [f"{sweep.name}: {len(sweep.tasks)} cells, {describe_slots(sweep.slots)}"]
     words = {"new": "to run", "finished": "finished, to skip", "broken": "broken off, to continue"}
     for task in sweep.tasks:
         try:
-            state = words[examine(task)]
+            state = words[find_state(task)]
         except UcbMoppoError as fault:
             state = f"cannot run: {fault}"
         lines.append(f"{task.cell.name}: {task.steps:,} steps, {state}")
     return "\n".join([*lines, f"runs go to {sweep.runs}, results to {sweep.out}"])
 
 
-def describe_end(sweep: Sweep, outcomes: dict[str, Outcome]) -> str:
+def describe_end(sweep: Sweep, endings: dict[str, Ending]) -> str:
     """What came of it, with the reason of every failure."""
-    failed = {name: outcome.reason for name, outcome in outcomes.items() if not outcome.succeeded}
-    skipped = sum(outcome.skipped for outcome in outcomes.values())
-    finished = len(outcomes) - len(failed)
+    failed = {name: ending.reason for name, ending in endings.items() if not ending.succeeded}
+    skipped = sum(ending.skipped for ending in endings.values())
+    finished = len(endings) - len(failed)
     before = f" ({skipped} of them before)" if skipped else ""
-    lines = [f"{len(outcomes)} cells: {finished} finished{before}, {len(failed)} failed"]
+    lines = [f"{len(endings)} cells: {finished} finished{before}, {len(failed)} failed"]
     lines += [f"failed: {name}: {reason}" for name, reason in failed.items()]
     if finished:
         lines.append(f"results: {sweep.out}   table: ucb-moppo report {sweep.out}")

@@ -89,7 +89,7 @@ def cell_config(cell: Cell) -> Config | PeerConfig:
         config = override(config, method=cell.method, seed=cell.seed, **settings)
         spec = make_spec(config.problem, config.horizon, config.reference_point, config.protocol)
         return resolve(config, spec)
-    except ConfigError as fault:
+    except (ConfigError, OverflowError) as fault:  # JSON has whole numbers of any size
         raise ConfigError(f"cell {cell.name}: {fault}") from fault
 
 
@@ -210,12 +210,11 @@ def check_types(settings: Mapping[str, Any], configs: Sequence[type] = (Config, 
     hints = {name: hint for config in configs for name, hint in get_type_hints(config).items()}
     for name, value in settings.items():
         hint = hints.get(name, Any)
-        kinds = _alternatives(hint)
+        info = inspect.type_info(hint)
         # One of several names is the config's to refuse: it knows the nearest.
-        named = isinstance(value, str) and inspect.LiteralType in kinds
+        named = isinstance(value, str) and isinstance(info, inspect.LiteralType)
         if not named and not has_type(value, hint):
-            wanted = " or ".join(WORDS.get(kind, "an object") for kind in kinds)
-            raise ConfigError(f"{name} is {value!r}; it must be {wanted}")
+            raise ConfigError(f"{name} is {value!r}; it must be {describe_type(info)}")
 
 
 WORDS: dict[type[inspect.Type], str] = {
@@ -224,12 +223,14 @@ WORDS: dict[type[inspect.Type], str] = {
     inspect.StrType: "text",
     inspect.LiteralType: "text",
     inspect.BoolType: "true or false",
-    inspect.VarTupleType: "a list",
     inspect.NoneType: "null",
 }
 
 
-def _alternatives(hint: Any) -> list[type[inspect.Type]]:
-    """The types that a setting of this annotation may have, as msgspec classes them."""
-    info = inspect.type_info(hint)
-    return [type(one) for one in (info.types if isinstance(info, inspect.UnionType) else (info,))]
+def describe_type(info: inspect.Type) -> str:
+    """What a setting must be, in words."""
+    if isinstance(info, inspect.UnionType):
+        return " or ".join(map(describe_type, info.types))
+    if isinstance(info, inspect.VarTupleType):
+        return f"a list (each {describe_type(info.item_type)})"
+    return WORDS.get(type(info), "an object")

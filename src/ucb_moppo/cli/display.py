@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from ucb_moppo.cli.progress import format_seconds
+from ucb_moppo.durations import format_seconds
 from ucb_moppo.store.layout import PICTURE
 from ucb_moppo.store.run import Run
 from ucb_moppo.store.storage import replace_file

@@ -237,9 +237,10 @@ def interpolate(argv: Sequence[str]) -> None:
 
 
 def bench(argv: Sequence[str]) -> None:
+    choice = parse(Bench, argv, "bench")
+    # After parsing: whoever asks for --help need not wait for JAX.
     from ucb_moppo.bench.sweep import describe_end, describe_sweep, make_sweep, run_sweep
 
-    choice = parse(Bench, argv, "bench")
     sweep = make_sweep(
         choice.spec,
         runs=choice.runs,
@@ -251,9 +252,9 @@ def bench(argv: Sequence[str]) -> None:
     if choice.dry_run:
         print(describe_sweep(sweep))
         return
-    outcomes = run_sweep(sweep)
-    print(describe_end(sweep, outcomes))
-    if not all(outcome.succeeded for outcome in outcomes.values()):
+    endings = run_sweep(sweep)
+    print(describe_end(sweep, endings))
+    if not all(ending.succeeded for ending in endings.values()):
         raise SystemExit(1)
 
 

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from ucb_moppo.config import Config
+from ucb_moppo.durations import format_seconds
 
 if TYPE_CHECKING:
     from ucb_moppo.engine.trainer import StageRecord
@@ -27,15 +28,6 @@ class Reporter(Protocol):
     def stage(self, record: StageRecord) -> None: ...
 
     def stop(self) -> None: ...
-
-
-def format_seconds(seconds: float) -> str:
-    """12 s, 3 min 20 s, 1 h 05 min."""
-    seconds = max(0, round(seconds))
-    if seconds < 60:
-        return f"{seconds} s"
-    minutes, rest = divmod(seconds, 60)
-    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
 def describe_plan(plan: Plan, path: Path) -> str:
