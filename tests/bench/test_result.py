@@ -13,7 +13,7 @@ from sample_results import assert_names_no_machine
 from sample_runs import write_sample
 
 from ucb_moppo.bench import provenance
-from ucb_moppo.bench.result import make_result, read_result, write_result
+from ucb_moppo.bench.result import is_result, make_result, read_result, write_result
 from ucb_moppo.errors import DamagedFileError, FormatVersionError, RunFormatError, UnsafeFileError
 from ucb_moppo.store.run import load_run
 
@@ -44,6 +44,15 @@ def test_a_result_holds_what_the_run_found(path: Path) -> None:
     front = run.front()
     for name in ("policy", "weights", "returns"):  # to the last bit
         assert np.array_equal(np.array(found["front"][name]), getattr(front, name))
+
+
+RESULTS = [path for path in sorted(Path(__file__).parents[2].glob("results/**/*.json")) if is_result(path)]
+
+
+def test_every_committed_result_reads_as_its_json() -> None:
+    assert len(RESULTS) >= 40
+    for path in RESULTS:
+        assert read_result(path) == json.loads(path.read_text())
 
 
 def test_numbers_that_json_has_no_word_for_become_null(path: Path) -> None:

@@ -307,6 +307,10 @@ SPECS = {
     "bounds that do not fit": {"action": {"discrete": False, "size": 2, "low": [0], "high": [1], "start": 0}},
     "more actions than the network": {"action": {"discrete": True, "size": 3, "low": [], "high": [], "start": 0}},
     "something unknown": {"colour": "blue"},
+    "a size of four hundred digits": {"observation_size": 10**400},
+    "a size that is true": {"horizon": True},
+    "a number of four hundred digits": {"reference_point": [0, 10**400]},
+    "a number that is a word": {"reference_point": [0, "inf"]},
 }
 
 
@@ -323,6 +327,43 @@ def test_hostile_problems_are_refused(run: Path, tmp_path: Path, changes: dict[s
     vouch(run, "policies.json", json.dumps(problem).encode())
     with pytest.raises(RunFormatError, match=r"policies\."):
         ucb_moppo.load(run).policy([0.5, 0.5])  # type: ignore[union-attr]
+
+
+CONDITIONINGS: dict[str, dict[str, Any]] = {
+    "a weight that is a word": {"weight": ["0.5", 0.5]},
+    "a weight too many": {"weight": [0.5, 0.25, 0.25]},
+    "no weight": {"weight": None},
+    "an index that is a word": {"index": "0"},
+    "returns of four hundred digits": {"expected_returns": [1, 10**400]},
+}
+
+
+@pytest.mark.parametrize("changes", CONDITIONINGS.values(), ids=CONDITIONINGS)
+def test_hostile_headers_are_refused(run: Path, tmp_path: Path, changes: dict[str, Any]) -> None:
+    path = ucb_moppo.load(run).policy([0.5, 0.5]).save(tmp_path / "p.safetensors")  # type: ignore[union-attr]
+    header, tensors = parse_tensors(path.read_bytes(), path)
+    path.write_bytes(dump_tensors(tensors, header | changes))
+    with pytest.raises(RunFormatError, match=r"p\.safetensors"):
+        ucb_moppo.load(path)
+
+
+DIGESTS: dict[str, Any] = {
+    "a size below 0": {"bytes": -1, "sha256": "0"},
+    "a size of four hundred digits": {"bytes": 10**400, "sha256": "0"},
+    "a size that is true": {"bytes": True, "sha256": "0"},
+    "a SHA-256 that is a number": {"bytes": 1, "sha256": 0},
+    "no SHA-256": {"bytes": 1},
+    "a list": [1, "0"],
+}
+
+
+@pytest.mark.parametrize("digest", DIGESTS.values(), ids=DIGESTS)
+def test_hostile_digests_are_refused(run: Path, digest: Any) -> None:
+    manifest = json.loads((run / MANIFEST).read_text())
+    manifest["files"]["summary.json"] = [digest]
+    (run / MANIFEST).write_text(json.dumps(manifest))
+    with pytest.raises(DamagedFileError, match=r"manifest\.json holds .* where a size and a SHA-256 should stand"):
+        read_everything(run)
 
 
 def test_a_policy_from_the_future_is_refused(run: Path, tmp_path: Path) -> None:
