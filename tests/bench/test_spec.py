@@ -131,7 +131,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"settings": {"policies": "4"}}, "policies is '4'; it must be a whole number or null"),
     ({"settings": {"selection": 1}}, "selection is 1; it must be text"),
     ({"settings": {"selection": "top_m"}}, "unknown selection 'top_m'; did you mean top_n"),
-    ({"settings": {"reference_point": [0, "0"]}}, "[0, '0']; it must be a list (each a number) or null"),
+    ({"settings": {"reference_point": [0, "0"]}}, "it must be a list or null (Expected `float`, got `str`"),
     ({"max_seconds": "1 h"}, "max_seconds is '1 h'; it must be a positive number"),
 ]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import msgspec
-from msgspec import Meta, inspect
+from msgspec import Meta, ValidationError, inspect
 
 from ucb_moppo.config import SECTIONS, Config, default_config, override, resolve
 from ucb_moppo.envs import make_spec
@@ -209,12 +209,14 @@ def check_types(settings: Mapping[str, Any], configs: Sequence[type] = (Config, 
     """Refuse settings of another type than theirs, e.g. 2.5e6 or "2500000" steps."""
     hints = {name: hint for config in configs for name, hint in get_type_hints(config).items()}
     for name, value in settings.items():
-        hint = hints.get(name, Any)
-        info = inspect.type_info(hint)
-        # One of several names is the config's to refuse: it knows the nearest.
-        named = isinstance(value, str) and isinstance(info, inspect.LiteralType)
-        if not named and not has_type(value, hint):
-            raise ConfigError(f"{name} is {value!r}; it must be {describe_type(info)}")
+        info = inspect.type_info(hints.get(name, Any))
+        if isinstance(value, str) and isinstance(info, inspect.LiteralType):
+            continue  # which names there are is the config's to say: it knows the nearest
+        try:
+            msgspec.convert(value, hints.get(name, Any))
+        except ValidationError as fault:
+            within = f" ({fault})" if isinstance(value, list) else ""
+            raise ConfigError(f"{name} is {value!r}; it must be {describe_type(info)}{within}") from fault
 
 
 WORDS: dict[type[inspect.Type], str] = {
@@ -223,14 +225,12 @@ WORDS: dict[type[inspect.Type], str] = {
     inspect.StrType: "text",
     inspect.LiteralType: "text",
     inspect.BoolType: "true or false",
+    inspect.VarTupleType: "a list",
     inspect.NoneType: "null",
 }
 
 
 def describe_type(info: inspect.Type) -> str:
     """What a setting must be, in words."""
-    if isinstance(info, inspect.UnionType):
-        return " or ".join(map(describe_type, info.types))
-    if isinstance(info, inspect.VarTupleType):
-        return f"a list (each {describe_type(info.item_type)})"
-    return WORDS.get(type(info), "an object")
+    kinds = info.types if isinstance(info, inspect.UnionType) else (info,)
+    return " or ".join(WORDS.get(type(kind), "an object") for kind in kinds)
