@@ -130,9 +130,9 @@ def test_aggregate_scores_are_shares_of_the_best_run(sections, tmp_path):
     assert plain_row(table, "mean")["mean"] == 0.5
 
 
-def test_front_table_is_the_front(tmp_path):
+def test_points_table_is_the_front(tmp_path):
     data = load_data(write_sample(tmp_path / "one"))
-    _, rows = tables.front_table(data).plain
+    _, rows = tables.points_table(data).plain
     assert len(rows) == int(data.on_front.sum())
     firsts = [row[3] for row in rows]
     assert firsts == sorted(firsts)
@@ -144,11 +144,11 @@ def test_numbers_for_the_eye():
 
 
 def test_numbers_of_one_cell_share_exponent_and_decimals():
-    assert tables.alike(8.4e6, 5e5) == ["8.400e6", "0.500e6"]
-    assert tables.alike(999_000.0, 998_000.0, 1_001_000.0) == ["0.999e6", "0.998e6", "1.001e6"]
-    assert tables.alike(1326.83, 63.75) == ["1,327", "64"]
-    assert tables.alike(0.5, 12.345) == ["0.50", "12.35"]
-    assert tables.alike(0.0, 0.0) == ["0.000", "0.000"]
+    assert tables.format_alike(8.4e6, 5e5) == ["8.400e6", "0.500e6"]
+    assert tables.format_alike(999_000.0, 998_000.0, 1_001_000.0) == ["0.999e6", "0.998e6", "1.001e6"]
+    assert tables.format_alike(1326.83, 63.75) == ["1,327", "64"]
+    assert tables.format_alike(0.5, 12.345) == ["0.50", "12.35"]
+    assert tables.format_alike(0.0, 0.0) == ["0.000", "0.000"]
 
 
 TABLE = tables.Table("n", "A & B", ("name", "50%"), (("a_b|c", "1 ± 2"),), "note #1")
@@ -177,7 +177,7 @@ def test_latex_tables_are_balanced(sections):
         tables.paper_table(one),
         tables.aggregate_table([one]),
     ]
-    for table in [*made, tables.summary_table(one.first), tables.front_table(one.first)]:
+    for table in [*made, tables.summary_table(one.first), tables.points_table(one.first)]:
         text = tables.to_latex(table)
         for name in ("table", "tabular"):
             assert text.count(f"\\begin{{{name}}}") == text.count(f"\\end{{{name}}}") == 1

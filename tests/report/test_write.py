@@ -16,9 +16,9 @@ from ucb_moppo.report import interactive
 from ucb_moppo.report.curves import bands_picture, costs_picture, label_that_fits, short_count, spent_seconds
 from ucb_moppo.report.data import load_all, load_data, make_sections
 from ucb_moppo.report.fronts import front_picture, growth_limits, growth_picture, overlay_picture, spread
-from ucb_moppo.report.search import selection_counts, selection_picture, surrogate_picture
-from ucb_moppo.report.style import SETTINGS
-from ucb_moppo.training.interpolate import COLUMNS, read_study
+from ucb_moppo.report.style import MATPLOTLIB_SETTINGS
+from ucb_moppo.report.weight_search import selection_counts, selection_picture, surrogate_picture
+from ucb_moppo.training.interpolate import STUDY_COLUMNS, read_study
 
 ONE_RUN = ("front", "indicators", "growth", "selection", "surrogate", "costs")
 
@@ -59,7 +59,7 @@ def test_report_of_several_runs(tmp_path):
     paths = [str(write_sample(tmp_path / f"{m}0", method=m, num_stages=3)) for m in ("ucb", "random")]
     paths.append(str(write_sample(tmp_path / "three", num_objectives=3, num_stages=3)))
     with (tmp_path / "ucb0" / "interpolation.csv").open("w") as file:
-        file.write(",".join(COLUMNS) + "\n10,1,1,9,3,5,1\n20,2,1,4,6,10,1\n")
+        file.write(",".join(STUDY_COLUMNS) + "\n10,1,1,9,3,5,1\n20,2,1,4,6,10,1\n")
     main(["report", *paths, "--out", str(tmp_path / "out")])
     page = (tmp_path / "out" / "index.html").read_text()
     names = {path.stem for path in (tmp_path / "out" / "figures").glob("*.png")}
@@ -141,7 +141,7 @@ def test_no_words_lie_over_each_other(tmp_path):
         for method in ("ucb", "random")
         for seed, horizon in ((0, 100), (1, 150))
     ]
-    with matplotlib.rc_context(SETTINGS):
+    with matplotlib.rc_context(MATPLOTLIB_SETTINGS):
         for section in make_sections(load_all(paths)):
             assert len(section.title) > 40
             assert overlaps(overlay_picture(section).figure) == []
@@ -152,7 +152,7 @@ def test_ticks_of_predictions_have_room(tmp_path):
     path = write_sample(tmp_path / "one", num_stages=3)
     data = load_data(path)
     data.metrics[2]["surrogate"]["realised"] = (3000 * np.linspace(-1, 1, 24).reshape(3, 4, 2)).tolist()
-    with matplotlib.rc_context(SETTINGS):
+    with matplotlib.rc_context(MATPLOTLIB_SETTINGS):
         assert overlaps(surrogate_picture(data).figure) == []
 
 

@@ -13,7 +13,7 @@ pytest.importorskip("dash", reason="the viewer is not installed: pip install 'uc
 import ucb_moppo
 from ucb_moppo.cli.main import main
 from ucb_moppo.viewer.app import is_own_host, make_app
-from ucb_moppo.viewer.jobs import Renderer
+from ucb_moppo.viewer.renderer import Renderer
 from ucb_moppo.viewer.sources import open_sources
 
 

@@ -18,7 +18,7 @@ from ucb_moppo.viewer.choice import choose
 @pytest.mark.parametrize("num_objectives", [2, 3])
 def test_the_other_run_has_a_colour_that_no_weight_has(num_objectives):
     own = weight_colours(simplex_lattice(num_objectives, 40))
-    for colour in (figures.OTHER, figures.CHOSEN):
+    for colour in (figures.OTHER_COLOUR, figures.CHOSEN_COLOUR):
         assert np.linalg.norm(own - to_rgb(colour), axis=1).min() > 0.35  # of √3 from black to white
 
 

@@ -17,7 +17,7 @@ from ucb_moppo.envs import make_batch
 from ucb_moppo.store.run import Run
 from ucb_moppo.store.storage import dump_tensors, make_digest
 from ucb_moppo.training.reevaluate import load_actors, subspace_weights
-from ucb_moppo.viewer.jobs import Renderer, render_ahead, render_rows
+from ucb_moppo.viewer.renderer import Renderer, render_ahead, render_rows
 from ucb_moppo.viewer.video import find_video, frame_rate
 
 

@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from ucb_moppo.report.data import METHODS, STEPS, Group, Result, Section, trained_steps
+from ucb_moppo.report.data import INDICATORS, METHODS, STEP_KINDS, ComparedRun, Group, Section, trained_steps
 from ucb_moppo.report.paper import METHOD_PROTOCOLS, PROTOCOLS, Published, published
 from ucb_moppo.report.statistics import (
     CONFIDENCE,
@@ -32,7 +32,7 @@ from ucb_moppo.report.tables import (
 )
 
 SHARES = (0.5, 0.75, 0.9, 0.95)
-SHORT = {"hypervolume": "HV", "expected_utility": "EU"}
+"""Of the best hypervolume, to which the way is measured."""
 
 
 # --- the paper's table -------------------------------------------------------------------------------------
@@ -50,8 +50,10 @@ def overview_table(sections: Sequence[Section]) -> Table:
         ours = [mean_and_std(found[label]) if label in found else NONE for label in labels]
         means = [found[label].mean if label in found else math.nan for label in labels]
         bold |= {(len(rows), 2 + column) for column in best_cells(means)}
-        printed = _printed(section)
-        rows.append((section.title, SHORT[name], *ours, *(_paper_cell(printed.get(one), name) for one in theirs)))
+        printed = _paper_row(section)
+        rows.append(
+            (section.title, INDICATORS[name], *ours, *(_paper_cell(printed.get(one), name) for one in theirs))
+        )
     return Table(
         "overview",
         "Methods on all problems: mean ± standard deviation over seeds",
@@ -92,20 +94,20 @@ def _plain_overview(sections: Sequence[Section]) -> tuple[tuple[object, ...], ..
     for section, name in product(sections, COMPARED):
         mine = protocol_class(section.first)
         for label, one in _estimates(section, name).items():
-            rows.append((section.title, SHORT[name], label, "this report", mine, one.num, one.mean, one.std))
-        for other in _printed(section).values():
+            rows.append((section.title, INDICATORS[name], label, "this report", mine, one.num, one.mean, one.std))
+        for other in _paper_row(section).values():
             mean, std = getattr(other, name), getattr(other, f"{name}_std")
-            rows.append((section.title, SHORT[name], other.method, "paper", other.protocol, 3, mean, std))
+            rows.append((section.title, INDICATORS[name], other.method, "paper", other.protocol, 3, mean, std))
     return tuple(rows)
 
 
-def _printed(section: Section) -> dict[str, Published]:
+def _paper_row(section: Section) -> dict[str, Published]:
     """The paper's row beside a section, unless the section is of a protocol that the paper does not have."""
     return {one.method: one for one in published(section.problem)} if protocol_class(section.first) else {}
 
 
 def _paper_columns(sections: Sequence[Section]) -> list[str]:
-    known = set().union(*(_printed(section) for section in sections))
+    known = set().union(*(_paper_row(section) for section in sections))
     return [
         name
         for protocol in PROTOCOLS
@@ -138,12 +140,12 @@ def improvement_table(sections: Sequence[Section]) -> Table:
     for name, label in product(COMPARED, labels):
         cells = []
         for other in labels:
-            strata = _both(sections, name, label, other)
+            strata = _paired_values(sections, name, label, other)
             found = probability_of_improvement(strata) if strata and label != other else None
             cells.append(_probability_cell(found))
             if found is not None:
-                plain.append((SHORT[name], label, other, len(strata), *found))
-        rows.append((SHORT[name], label, *cells))
+                plain.append((INDICATORS[name], label, other, len(strata), *found))
+        rows.append((INDICATORS[name], label, *cells))
     where = sections[0].title if len(sections) == 1 else "all problems"
     return Table(
         f"improvement-{slug(where)}",
@@ -158,7 +160,7 @@ def improvement_table(sections: Sequence[Section]) -> Table:
     )
 
 
-def _both(sections: Sequence[Section], name: str, label: str, other: str) -> list[tuple[NDArray, NDArray]]:
+def _paired_values(sections: Sequence[Section], name: str, label: str, other: str) -> list[tuple[NDArray, NDArray]]:
     """The finite values of two methods on every problem that has both."""
     found = []
     for section in sections:
@@ -188,7 +190,7 @@ def best_hypervolume(section: Section) -> float:
     return float(np.nanmax(np.concatenate([group.values("hypervolume") for group in section.groups])))
 
 
-def reached(run: Result, section: Section, share: float) -> tuple[float, float]:
+def costs_to_share(run: ComparedRun, section: Section, share: float) -> tuple[float, float]:
     """Environment steps of all kinds, and seconds, until a run has a share of the best HV; infinite if never."""
     target, values = share * best_hypervolume(section), run.series("hypervolume")
     steps, seconds = (first_reached(costs, values, target) for costs in (run.all_steps, run.series("seconds")))
@@ -201,7 +203,7 @@ def efficiency_table(section: Section) -> Table:
     for group in section.groups:
         cells = []
         for share in SHARES:
-            found = [reached(run, section, share) for run in group.runs]
+            found = [costs_to_share(run, section, share) for run in group.runs]
             cells += [_reached_cell([one[part] for one in found], unit) for part, unit in enumerate(("", " s"))]
             plain += [
                 (group.label, run.seed, share, *(None if math.isinf(cost) else cost for cost in costs))
@@ -235,7 +237,7 @@ def costs_table(section: Section) -> Table:
         (
             group.label,
             str(len(group.runs)),
-            *(_mean_cell(group, f"{kind}_steps") for kind in STEPS),
+            *(_mean_cell(group, f"{kind}_steps") for kind in STEP_KINDS),
             number(float(np.mean([run.all_steps[-1] for run in group.runs])), digits=0),
             _mean_cell(group, "seconds"),
             f"{sum(bool(run.summary.get('finished')) for run in group.runs)} of {len(group.runs)}",
@@ -244,7 +246,7 @@ def costs_table(section: Section) -> Table:
     )
     plain = tuple(
         (
-            *(group.label, run.seed, *(run.summary.get(f"{kind}_steps", 0) for kind in STEPS)),
+            *(group.label, run.seed, *(run.summary.get(f"{kind}_steps", 0) for kind in STEP_KINDS)),
             *(run.summary.get("seconds"), run.summary.get("finished")),
             *(run.summary.get("commit"), (run.summary.get("hardware") or {}).get("cpu")),
         )

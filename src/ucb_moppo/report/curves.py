@@ -9,27 +9,35 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import EngFormatter
 from numpy.typing import NDArray
 
-from ucb_moppo.report.data import Result, RunData, Section
+from ucb_moppo.report.data import ComparedRun, RunData, Section
 from ucb_moppo.report.statistics import make_band
-from ucb_moppo.report.style import PALETTE, Picture, finish, group_colour, legend_beside, new_figure, steps_axis
+from ucb_moppo.report.style import (
+    PALETTE,
+    Picture,
+    finish_picture,
+    group_colour,
+    legend_beside,
+    new_figure,
+    steps_axis,
+)
 from ucb_moppo.report.tables import slug
 
-CURVES = {"hypervolume": "hypervolume", "expected_utility": "expected utility", "sparsity": "sparsity"}
-CHARACTER = 0.0105
+CURVE_TITLES = {"hypervolume": "hypervolume", "expected_utility": "expected utility", "sparsity": "sparsity"}
+CHARACTER_WIDTH = 0.0105
 """Width of a character in a bar, as a share of the bar."""
-PARTS = {"training": PALETTE[0], "evaluating": PALETTE[1], "selecting": PALETTE[2], "other": "0.7"}
+PART_COLOURS = {"training": PALETTE[0], "evaluating": PALETTE[1], "selecting": PALETTE[2], "other": "0.7"}
 
 
 def indicators_picture(run: RunData) -> Picture:
     """HV, EU and sparsity over training steps."""
     figure = new_figure(12.4, 3.6)
-    for axes, (name, label) in zip(figure.subplots(1, 3), CURVES.items(), strict=True):
+    for axes, (name, label) in zip(figure.subplots(1, 3), CURVE_TITLES.items(), strict=True):
         axes.plot(run.steps, run.series(name), color=PALETTE[0], marker="o", markersize=3)
         axes.set_title(label)
         steps_axis(axes)
     title = f"Quality of the front over training, {run.problem}, method {run.method}"
     caption = "Hypervolume and expected utility: more is better. Sparsity: for comparison with older papers only."
-    return finish(figure, f"indicators-{run.name}", title, caption, [run])
+    return finish_picture(figure, f"indicators-{run.name}", title, caption, [run])
 
 
 def costs_picture(run: RunData) -> Picture:
@@ -51,12 +59,14 @@ def costs_picture(run: RunData) -> Picture:
     axes.xaxis.set_major_formatter(lambda x, _: f"{x:.0%}")
     axes.grid(False)
     shown = {**steps, **(seconds or {})}
-    handles = [axes.barh(0, 0, color=PARTS[name], label=name) for name in PARTS if name in shown]
+    handles = [axes.barh(0, 0, color=PART_COLOURS[name], label=name) for name in PART_COLOURS if name in shown]
     legend_beside(figure, handles=handles)
     caption = "Where environment steps and time went."
     if not seconds:
         caption += " This run did not record how its time was spent."
-    return finish(figure, f"costs-{run.name}", f"What {run.problem} cost, method {run.method}", caption, [run])
+    return finish_picture(
+        figure, f"costs-{run.name}", f"What {run.problem} cost, method {run.method}", caption, [run]
+    )
 
 
 def spent_seconds(run: RunData) -> dict[str, float]:
@@ -64,7 +74,9 @@ def spent_seconds(run: RunData) -> dict[str, float]:
     parts = [line.get("stage_seconds") for line in run.metrics]
     if not all(parts):
         return {}
-    total = {name: sum(float(part.get(name, 0)) for part in parts if part) for name in PARTS if name != "other"}
+    total = {
+        name: sum(float(part.get(name, 0)) for part in parts if part) for name in PART_COLOURS if name != "other"
+    }
     rest = float(run.metrics[-1]["seconds"]) - sum(total.values())
     return total | ({"other": rest} if rest > 0.005 * sum(total.values()) else {})
 
@@ -73,7 +85,7 @@ def _stacked_bar(axes: Axes, row: float, parts: Mapping[str, float], describe: C
     whole, left = sum(parts.values()) or 1.0, 0.0
     for name, value in parts.items():
         share = value / whole
-        axes.barh(row, share, left=left, height=0.55, color=PARTS[name])
+        axes.barh(row, share, left=left, height=0.55, color=PART_COLOURS[name])
         text = label_that_fits(share, describe(value))
         if text:
             ink = "black" if name == "evaluating" else "white"
@@ -83,9 +95,9 @@ def _stacked_bar(axes: Axes, row: float, parts: Mapping[str, float], describe: C
 
 def label_that_fits(share: float, words: str) -> str:
     """What can be read inside a part of a bar: its share and what it is of, its share alone, or nothing."""
-    if share > CHARACTER * (len(words) + 1):
+    if share > CHARACTER_WIDTH * (len(words) + 1):
         return f"{share:.0%}\n{words}"
-    return f"{share:.0%}" if share > CHARACTER * len("100%") else ""
+    return f"{share:.0%}" if share > CHARACTER_WIDTH * len("100%") else ""
 
 
 def short_count(value: float) -> str:
@@ -96,7 +108,7 @@ def short_count(value: float) -> str:
 # --- several runs ------------------------------------------------------------------------------------------
 
 
-AXES: dict[str, tuple[str, Callable[[Result], NDArray]]] = {
+COST_AXES: dict[str, tuple[str, Callable[[ComparedRun], NDArray]]] = {
     "training": ("training steps", lambda run: run.steps),
     "environment": ("all environment steps", lambda run: run.all_steps),
     "time": ("seconds", lambda run: run.series("seconds")),
@@ -106,7 +118,7 @@ AXES: dict[str, tuple[str, Callable[[Result], NDArray]]] = {
 
 def bands_picture(section: Section, over: str = "training") -> Picture:
     """HV and EU over steps or time: mean ± standard deviation over seeds, a colour per method."""
-    label, cost = AXES[over]
+    label, cost = COST_AXES[over]
     figure = new_figure(10.4, 3.9)
     panels = figure.subplots(1, 2)
     for axes, name in zip(panels, ("hypervolume", "expected_utility"), strict=True):
@@ -118,13 +130,13 @@ def bands_picture(section: Section, over: str = "training") -> Picture:
             axes.fill_between(
                 band.steps, band.mean - band.std, band.mean + band.std, color=colour, alpha=0.18, lw=0
             )
-        axes.set_title(CURVES[name])
+        axes.set_title(CURVE_TITLES[name])
         steps_axis(axes, label)
     legend_beside(figure, handles=panels[0].get_lines())
     caption = f"Over {label}. Lines are means over seeds, bands one standard deviation; a single seed has no band."
     suffix = "" if over == "training" else f"-{over}"
     title = f"Quality over {label}, {section.title}"
-    return finish(figure, f"bands{suffix}-{slug(section.title)}", title, caption, section.runs)
+    return finish_picture(figure, f"bands{suffix}-{slug(section.title)}", title, caption, section.runs)
 
 
 # --- interpolation study -----------------------------------------------------------------------------------
@@ -138,17 +150,17 @@ def interpolation_picture(runs: Sequence[tuple[RunData, Mapping[str, NDArray]]])
         for axes, name in zip(panels, ("hypervolume", "sparsity"), strict=True):
             colour = PALETTE[index % len(PALETTE)]
             axes.plot(study["weights_per_policy"], study[name], "o-", markersize=4, color=colour, label=run.name)
-            axes.set(title=CURVES[name], xlabel="weights per policy", xlim=(0, None))
+            axes.set(title=CURVE_TITLES[name], xlabel="weights per policy", xlim=(0, None))
     if len(runs) > 1:
         legend_beside(figure, handles=panels[0].get_lines())
     title = f"Interpolating between weights, {runs[0][0].problem}"
     caption = "Each policy evaluated on more and more evenly spaced weights of its sub-space, without training."
     shown = [run for run, _ in runs]
     name = f"interpolation-{slug(runs[0][0].problem if len(runs) > 1 else runs[0][0].name)}"
-    return finish(figure, name, title, caption, shown)
+    return finish_picture(figure, name, title, caption, shown)
 
 
-def rolling_limits(values: NDArray) -> tuple[float, float]:
+def bulk_limits(values: NDArray) -> tuple[float, float]:
     """Limits that show the bulk of ``values``: their 1st and 99th percentile, with a margin."""
     low, high = np.percentile(values, [1, 99])
     margin = 0.08 * (high - low) or 1.0

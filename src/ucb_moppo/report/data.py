@@ -25,12 +25,12 @@ INDICATORS = {
 }
 
 
-STEPS = ("training", "pretraining", "evaluation")
+STEP_KINDS = ("training", "pretraining", "evaluation")
 """Kinds of environment steps, all of which are counted."""
 
 
 @dataclass(frozen=True, eq=False)
-class Result:
+class ComparedRun:
     """What one run found and cost: all that methods are compared by. From its directory or from a result file."""
 
     path: Path
@@ -71,7 +71,7 @@ class Result:
     @property
     def all_steps(self) -> NDArray:
         """[S] environment steps of every kind at every evaluation: training, pre-training, evaluation."""
-        return np.sum([np.nan_to_num(self.series(f"{kind}_steps")) for kind in STEPS], axis=0)
+        return np.sum([np.nan_to_num(self.series(f"{kind}_steps")) for kind in STEP_KINDS], axis=0)
 
     @property
     def front(self) -> NDArray:
@@ -85,7 +85,7 @@ class Result:
 
 
 @dataclass(frozen=True, eq=False)
-class RunData(Result):
+class RunData(ComparedRun):
     """A run's files at one moment. K policies, P evaluated weights each, m objectives, S evaluations."""
 
     run: Run
@@ -130,27 +130,27 @@ def load_data(path: str | Path) -> RunData:
     )
 
 
-def load_result(path: Path) -> Result:
+def load_result_file(path: Path) -> ComparedRun:
     """A result file, as the run that it was made of would be read."""
     data = read_result(path)
     names = ("problem", "method", "seed", "objectives", "reference_point", "finished", "policies", "parameters")
     summary = {name: data[name] for name in (*names, "seconds", "commit", "hardware")} | data["found"]
     summary["stopped"] = data.get("stopped")
     curve = {name: column for name, column in data["curve"].items() if name in (*COSTS, *INDICATORS)}
-    return Result(
+    return ComparedRun(
         path=path,
         name=path.stem,
-        summary=summary | {f"{kind}_steps": data["steps"][kind] for kind in STEPS},
+        summary=summary | {f"{kind}_steps": data["steps"][kind] for kind in STEP_KINDS},
         config=data["config"],
         metrics=[dict(zip(curve, values, strict=True)) for values in zip(*curve.values(), strict=True)],
         points=Front(*(np.array(data["front"][name]) for name in Front._fields)),
     )
 
 
-def load_all(paths: Sequence[str | Path]) -> list[Result]:
+def load_all(paths: Sequence[str | Path]) -> list[ComparedRun]:
     """Runs and results, each once, with names that tell them apart."""
-    places = list(dict.fromkeys(place for path in paths for place in find_results(Path(path).resolve())))
-    runs = drop_copies([load_result(place) if place.is_file() else load_data(place) for place in places])
+    places = list(dict.fromkeys(place for path in paths for place in find_runs(Path(path).resolve())))
+    runs = drop_copies([load_result_file(place) if place.is_file() else load_data(place) for place in places])
     names = [run.name for run in runs]
     return [
         replace(run, name=f"{run.path.resolve().parent.name}/{run.name}") if names.count(run.name) > 1 else run
@@ -158,7 +158,7 @@ def load_all(paths: Sequence[str | Path]) -> list[Result]:
     ]
 
 
-def find_results(path: Path) -> list[Path]:
+def find_runs(path: Path) -> list[Path]:
     """A run's directory or a result file stands for itself, any other directory for the result files in it."""
     if not path.is_dir() or (path / CONFIG).exists():
         return [path] if path.is_file() else [load_run(path).path]
@@ -171,9 +171,9 @@ def find_results(path: Path) -> list[Path]:
     return found
 
 
-def drop_copies(runs: Sequence[Result]) -> list[Result]:
+def drop_copies(runs: Sequence[ComparedRun]) -> list[ComparedRun]:
     """A result file of a run that is given as a directory too, or a second copy of one, does not count again."""
-    kept: list[Result] = []
+    kept: list[ComparedRun] = []
     known = {_fingerprint(run) for run in runs if isinstance(run, RunData)}
     for run in runs:
         if isinstance(run, RunData) or _fingerprint(run) not in known:
@@ -182,7 +182,7 @@ def drop_copies(runs: Sequence[Result]) -> list[Result]:
     return kept
 
 
-def _fingerprint(run: Result) -> str:
+def _fingerprint(run: ComparedRun) -> str:
     """The same for a run and its result file; the seconds tell it from any other."""
     return json.dumps([run.config, *(run.summary.get(name) for name in ("seconds", *INDICATORS))])
 
@@ -256,7 +256,7 @@ class Group:
     """Runs of one method on one problem that differ in nothing but their seed."""
 
     label: str
-    runs: tuple[Result, ...]
+    runs: tuple[ComparedRun, ...]
 
     @property
     def seeds(self) -> list[int]:
@@ -275,11 +275,11 @@ class Section:
     groups: tuple[Group, ...]
 
     @property
-    def runs(self) -> list[Result]:
+    def runs(self) -> list[ComparedRun]:
         return [run for group in self.groups for run in group.runs]
 
     @property
-    def first(self) -> Result:
+    def first(self) -> ComparedRun:
         return self.runs[0]
 
     @property
@@ -287,9 +287,9 @@ class Section:
         return self.first.problem
 
 
-def make_sections(runs: list[Result]) -> list[Section]:
+def make_sections(runs: list[ComparedRun]) -> list[Section]:
     """Sort runs by problem and protocol, then into groups that differ in their seed alone."""
-    comparable: dict[str, list[Result]] = {}
+    comparable: dict[str, list[ComparedRun]] = {}
     for run in runs:
         comparable.setdefault(_conditions(run), []).append(run)
     problems = [run.problem for run, *_ in comparable.values()]
@@ -299,7 +299,7 @@ def make_sections(runs: list[Result]) -> list[Section]:
     ]
 
 
-def _conditions(run: Result) -> str:
+def _conditions(run: ComparedRun) -> str:
     reference = ", ".join(f"{x:g}" for x in run.reference_point)
     variant = f"protocol {_protocol(run)}, horizon {run.config.get('horizon')}"
     return f"{run.problem} ({variant}, reference point {reference})"
@@ -308,7 +308,7 @@ def _conditions(run: Result) -> str:
 USUAL_PROTOCOL = "gymnasium"
 
 
-def _protocol(run: Result) -> str:
+def _protocol(run: ComparedRun) -> str:
     return str(run.config.get("protocol", USUAL_PROTOCOL))
 
 
@@ -320,10 +320,10 @@ def by_protocol(sections: Sequence[Section]) -> dict[str, list[Section]]:
     return found
 
 
-def make_groups(runs: list[Result]) -> list[Group]:
+def make_groups(runs: list[ComparedRun]) -> list[Group]:
     """One group per method, or per method and settings where the settings differ too."""
     differing = {run: _differing(run, runs) for run in runs}
-    found: dict[str, list[Result]] = {}
+    found: dict[str, list[ComparedRun]] = {}
     for run in runs:
         own = _flat_settings(run)
         extra = ", ".join(f"{name} {_short(own[name])}" for name in differing[run] if name in own)
@@ -345,7 +345,7 @@ NOT_SETTINGS = (
 """What a section or a seed settles, or what does not change how a method works."""
 
 
-def _differing(run: Result, runs: list[Result]) -> list[str]:
+def _differing(run: ComparedRun, runs: list[ComparedRun]) -> list[str]:
     """Settings in which some other run differs from this one; one that a run does not know is no difference."""
     own, kin = _flat_settings(run), [_flat_settings(one) for one in runs if _family(one) == _family(run)]
     everyone = [_flat_settings(one) for one in runs]
@@ -372,12 +372,12 @@ def trained_steps(groups: Sequence[Group]) -> str:
 TRAINED = ("training_steps", "pretraining_steps")
 
 
-def _family(run: Result) -> str:
+def _family(run: ComparedRun) -> str:
     """Our own methods have the same settings; every other method has its own."""
     return "ours" if "search" in run.config else run.method
 
 
-def _flat_settings(run: Result) -> dict[str, Any]:
+def _flat_settings(run: ComparedRun) -> dict[str, Any]:
     """Every setting that may tell two runs of a method apart."""
     flat: dict[str, Any] = {}
     for name, value in run.config.items():
@@ -389,7 +389,7 @@ def _short(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
-def describe_runs(runs: list[Result]) -> str:
+def describe_runs(runs: list[ComparedRun]) -> str:
     """Which runs, seeds and steps a figure shows."""
     steps = sorted({int(run.summary["training_steps"]) for run in runs})
     counted = f"{steps[0]:,}" if len(steps) == 1 else f"{steps[0]:,} to {steps[-1]:,}"
@@ -405,13 +405,13 @@ def describe_runs(runs: list[Result]) -> str:
     return f"runs {names} · {_seeds([run.seed for run in runs])} · {counted} training steps{state}"
 
 
-def _state(run: Result) -> str:
+def _state(run: ComparedRun) -> str:
     if run.summary.get("finished"):
         return "finished"
     return "stopped" if run.summary.get("stopped") else "unfinished"
 
 
-def _list_seeds(runs: list[Result]) -> str:
+def _list_seeds(runs: list[ComparedRun]) -> str:
     """Many runs in one line: Swimmer-v2 ucb seeds 0, 1, mean seeds 0, 1."""
     found: dict[str, list[int]] = {}
     for run in runs:

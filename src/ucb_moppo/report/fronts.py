@@ -16,12 +16,12 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from ucb_moppo.objectives.pareto import nondominated
-from ucb_moppo.report.data import Result, RunData, Section
+from ucb_moppo.report.data import ComparedRun, RunData, Section
 from ucb_moppo.report.style import (
     DOMINATED,
     PALETTE,
     Picture,
-    finish,
+    finish_picture,
     group_colour,
     legend_beside,
     new_figure,
@@ -38,7 +38,7 @@ def front_picture(run: RunData) -> Picture:
     draw = {2: _front_of_two, 3: _front_of_three}.get(len(run.objectives), _front_of_many)
     figure, caption = draw(run)
     title = f"Front of {run.problem}, method {run.method}"
-    return finish(figure, f"front-{run.name}", title, caption, [run])
+    return finish_picture(figure, f"front-{run.name}", title, caption, [run])
 
 
 def _front_of_two(run: RunData) -> tuple[Figure, str]:
@@ -137,7 +137,7 @@ def growth_picture(run: RunData) -> Picture:
     caption = "Evaluations at evenly spaced stages, and the hypervolume of all of them."
     if len(run.objectives) > 3:
         caption += " A line is a point of the front, in the colour of its largest weight."
-    return finish(figure, f"growth-{run.name}", title, caption, [run])
+    return finish_picture(figure, f"growth-{run.name}", title, caption, [run])
 
 
 def _grid(count: int) -> tuple[int, int]:
@@ -223,7 +223,7 @@ def overlay_picture(section: Section) -> Picture:
         for run in group.runs:
             _overlay_run(panels, run, pairs, colour, limits)
     legend_beside(figure, handles=handles)
-    return finish(
+    return finish_picture(
         figure,
         f"fronts-{section.title}",
         f"Fronts of {section.title}",
@@ -233,7 +233,7 @@ def overlay_picture(section: Section) -> Picture:
 
 
 def _overlay_run(
-    panels: Sequence[Axes], run: Result, pairs: list[tuple[int, int]], colour: str, limits: NDArray
+    panels: Sequence[Axes], run: ComparedRun, pairs: list[tuple[int, int]], colour: str, limits: NDArray
 ) -> None:
     if not pairs:
         parallel_coordinates(panels[0], run.front, run.objectives, [colour] * len(run.front), limits)

@@ -24,13 +24,13 @@ def plotly_script() -> str:
     return str(get_plotlyjs())
 
 
-def rotatable_front(run: RunData) -> str:
+def rotatable_html(run: RunData) -> str:
     """The front of three objectives as an HTML element; it needs ``plotly_script`` on the same page."""
-    figure = make_rotatable(run)
+    figure = rotatable_figure(run)
     return str(figure.to_html(full_html=False, include_plotlyjs=False, config={"displaylogo": False}))
 
 
-def make_rotatable(run: RunData) -> Any:
+def rotatable_figure(run: RunData) -> Any:
     import plotly.graph_objects as go
 
     front, weights = run.front, run.evaluated.weights[run.on_front]

@@ -18,9 +18,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 from numpy.typing import NDArray
 
-from ucb_moppo.report.data import METHODS, Result, describe_runs
+from ucb_moppo.report.data import METHODS, ComparedRun, describe_runs
 
-SETTINGS: dict[Any, Any] = {
+MATPLOTLIB_SETTINGS: dict[Any, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
@@ -56,7 +56,7 @@ def new_figure(width: float, height: float) -> Figure:
     return figure
 
 
-def finish(figure: Figure, name: str, title: str, caption: str, runs: Sequence[Result]) -> Picture:
+def finish_picture(figure: Figure, name: str, title: str, caption: str, runs: Sequence[ComparedRun]) -> Picture:
     """Put the title above, and below which runs, seeds and steps are shown; neither wider than the figure."""
     width = figure.get_size_inches()[0]
     source = describe_runs(list(runs))
@@ -65,10 +65,10 @@ def finish(figure: Figure, name: str, title: str, caption: str, runs: Sequence[R
     return Picture(name, title, f"{caption} Shown: {source}.", figure)
 
 
-def save(picture: Picture, directory: Path, name: str) -> str:
+def save_picture(picture: Picture, directory: Path, name: str) -> str:
     """Write PNG and SVG; the SVG's text, for the page."""
     directory.mkdir(parents=True, exist_ok=True)
-    with matplotlib.rc_context(SETTINGS):
+    with matplotlib.rc_context(MATPLOTLIB_SETTINGS):
         picture.figure.savefig(directory / f"{name}.png", dpi=160)
         picture.figure.set_layout_engine("none")  # laid out once; doing it again takes half of the time
         text = io.StringIO()

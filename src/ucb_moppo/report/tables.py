@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ucb_moppo.report.data import INDICATORS, Group, Result, RunData, Section, trained_steps
+from ucb_moppo.report.data import INDICATORS, ComparedRun, Group, RunData, Section, trained_steps
 from ucb_moppo.report.paper import PROTOCOLS, published, published_class_a
 from ucb_moppo.report.statistics import CONFIDENCE, Estimate, aggregate, estimate
 
 NONE = "–"
-CLASSES = {("gymnasium", 1000): "B", ("pgmorl", 500): "A"}
+PROTOCOL_CLASSES = {("gymnasium", 1000): "B", ("pgmorl", 500): "A"}
 """The literature's name for a protocol and its horizon, with reference point 0."""
 COMPARED = ("hypervolume", "expected_utility")
 """What methods are compared by; of the others a table for the eye shows the mean alone, and CSV everything."""
@@ -44,7 +44,7 @@ class Table:
 # --- what the tables say -----------------------------------------------------------------------------------
 
 
-STEPS = {
+STEP_LABELS = {
     "training_steps": "training steps",
     "pretraining_steps": "pre-training steps",
     "evaluation_steps": "evaluation steps",
@@ -65,7 +65,7 @@ def summary_table(run: RunData) -> Table:
         *((label, number(found[name])) for name, label in INDICATORS.items()),
         ("policies kept", str(found.get("policies", NONE))),
         ("parameters kept", number(found.get("parameters"), digits=0)),
-        *((label, number(found[name], digits=0)) for name, label in STEPS.items() if name in found),
+        *((label, number(found[name], digits=0)) for name, label in STEP_LABELS.items() if name in found),
     ]
     bare = {label: found[name] for name, label in INDICATORS.items()}
     bare |= {f"{name} kept": found.get(name) for name in ("policies", "parameters")}
@@ -82,7 +82,7 @@ def describe_state(summary: Mapping[str, Any]) -> str:
     return "finished" if summary.get("finished") else "still training, or stopped early"
 
 
-def front_table(run: RunData) -> Table:
+def points_table(run: RunData) -> Table:
     """Every point of the front with its policy and weight."""
     order = [i for i in run.evaluated.returns[:, 0].argsort() if run.on_front[i]]
     columns = ("policy", *(f"weight of {name}" for name in run.objectives), *run.objectives)
@@ -140,7 +140,7 @@ def _best_methods(found: Sequence[Mapping[str, Estimate]]) -> frozenset[tuple[in
 def kept_table(section: Section) -> Table:
     """Policies and parameters kept, beside what the paper says others keep."""
     rows = [
-        (group.label, "this report", _shared(group, "policies"), _shared(group, "parameters"))
+        (group.label, "this report", _range_cell(group, "policies"), _range_cell(group, "parameters"))
         for group in section.groups
     ]
     rows += [
@@ -169,7 +169,7 @@ def _plain_kept(section: Section) -> Plain:
     return ("method", "source", "seed", "policies", "parameters"), (*rows, *theirs)
 
 
-def _shared(group: Group, name: str) -> str:
+def _range_cell(group: Group, name: str) -> str:
     found = sorted({run.summary.get(name) or 0 for run in group.runs})
     return " to ".join(f"{x:,}" for x in (found if len(found) == 1 else [found[0], found[-1]]))
 
@@ -185,12 +185,12 @@ def paper_table(section: Section) -> Table | None:
     if own is not None:
         for group in section.groups:
             found = [estimate(group.values(name)) for name in ("hypervolume", "expected_utility")]
-            cells = _under(own, *(mean_and_std(one) for one in found))
+            cells = _cells_under(own, *(mean_and_std(one) for one in found))
             rows.append((group.label, _own_source(found[0]), *cells))
     for one in theirs + (published_class_a(section.problem) if own == "A" else []):
         hv = plus_minus(one.hypervolume, one.hypervolume_std)
         eu = plus_minus(one.expected_utility, one.expected_utility_std)
-        rows.append((one.method, one.source, *_under(one.protocol, hv, eu)))
+        rows.append((one.method, one.source, *_cells_under(one.protocol, hv, eu)))
     meanings = " ".join(f"Protocol {name}: {meaning}." for name, meaning in PROTOCOLS.items())
     note = f"Numbers of different protocols are not comparable; the paper evaluated sampled actions. {meanings}"
     if own is None:
@@ -216,14 +216,14 @@ def _plain_paper(section: Section) -> Plain:
     return ("method", "source", "protocol", "HV mean", "HV std", "EU mean", "EU std"), tuple(rows)
 
 
-def protocol_class(run: Result) -> str | None:
+def protocol_class(run: ComparedRun) -> str | None:
     """The class a run's numbers belong to: A is PGMORL's, B that of the paper's MOPPO columns; None: neither."""
     config = run.config
     protocol, horizon = str(config.get("protocol", "gymnasium")), int(config.get("horizon") or 0)
-    return None if any(run.reference_point) else CLASSES.get((protocol, horizon))
+    return None if any(run.reference_point) else PROTOCOL_CLASSES.get((protocol, horizon))
 
 
-def _under(protocol: str, hv: str, eu: str) -> list[str]:
+def _cells_under(protocol: str, hv: str, eu: str) -> list[str]:
     return [cell for p in PROTOCOLS for cell in ((hv, eu) if p == protocol else (NONE, NONE))]
 
 
@@ -261,10 +261,10 @@ def number(value: float | None, digits: int = 4) -> str:
         return NONE
     if digits == 0 or isinstance(value, int):
         return f"{value:,.0f}"
-    return alike(value, digits=digits)[0]
+    return format_alike(value, digits=digits)[0]
 
 
-def alike(*values: float, digits: int = 4) -> list[str]:
+def format_alike(*values: float, digits: int = 4) -> list[str]:
     """Numbers of one cell, all with the exponent and the decimals of the largest: 8.400e6 and 0.500e6."""
     largest = max(map(abs, values))
     if largest and not 1e-3 <= largest < 1e6:
@@ -280,7 +280,7 @@ def mean_and_std(one: Estimate) -> str:
 
 def plus_minus(mean: float | None, std: float | None) -> str:
     """What is unknown, None or NaN, is left out."""
-    return number(mean) if mean is None or std is None or math.isnan(std) else " ± ".join(alike(mean, std))
+    return number(mean) if mean is None or std is None or math.isnan(std) else " ± ".join(format_alike(mean, std))
 
 
 def best_cells(means: Sequence[float]) -> list[int]:
@@ -292,7 +292,7 @@ def best_cells(means: Sequence[float]) -> list[int]:
 def iqm_and_interval(one: Estimate) -> str:
     if math.isnan(one.low):
         return number(one.iqm)
-    middle, low, high = alike(one.iqm, one.low, one.high)
+    middle, low, high = format_alike(one.iqm, one.low, one.high)
     return f"{middle} [{low}, {high}]"
 
 

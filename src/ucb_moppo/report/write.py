@@ -14,10 +14,16 @@ from numpy.typing import NDArray
 
 from ucb_moppo.errors import ConfigError
 from ucb_moppo.report import benchmark, interactive, tables
-from ucb_moppo.report.curves import AXES, bands_picture, costs_picture, indicators_picture, interpolation_picture
+from ucb_moppo.report.curves import (
+    COST_AXES,
+    bands_picture,
+    costs_picture,
+    indicators_picture,
+    interpolation_picture,
+)
 from ucb_moppo.report.data import (
     USUAL_PROTOCOL,
-    Result,
+    ComparedRun,
     RunData,
     Section,
     by_protocol,
@@ -27,9 +33,9 @@ from ucb_moppo.report.data import (
 )
 from ucb_moppo.report.fronts import front_picture, growth_picture, overlay_picture
 from ucb_moppo.report.page import Block, figure_element, folded, make_page
-from ucb_moppo.report.search import selection_picture, surrogate_picture
-from ucb_moppo.report.style import SETTINGS, Picture, save
+from ucb_moppo.report.style import MATPLOTLIB_SETTINGS, Picture, save_picture
 from ucb_moppo.report.tables import Table
+from ucb_moppo.report.weight_search import selection_picture, surrogate_picture
 from ucb_moppo.training.interpolate import read_study
 
 PAGE = "index.html"
@@ -44,14 +50,14 @@ def write_report(paths: Sequence[str | Path], out: str | Path) -> Path:
         raise ConfigError(f"--out {out} is a file; name a directory")
     runs = load_all(paths)
     command = shlex.join(["ucb-moppo", "report", *map(str, paths), "--out", str(out)])
-    with matplotlib.rc_context(SETTINGS):
+    with matplotlib.rc_context(MATPLOTLIB_SETTINGS):
         return Report(runs, out, command).write()
 
 
 class Report:
     """Collects the blocks of a page and writes its files on the way."""
 
-    def __init__(self, runs: list[Result], out: Path, command: str) -> None:
+    def __init__(self, runs: list[ComparedRun], out: Path, command: str) -> None:
         self.runs, self.out, self.command = runs, out, command
         self.blocks: list[Block] = []
         self.scripts: list[str] = []
@@ -101,7 +107,7 @@ class Report:
         parts.append(self._table(tables.comparison_table(section)))
         if len(section.groups) > 1:
             parts.append(self._table(benchmark.improvement_table([section])))
-        parts += [self._figure(bands_picture(section, over)) for over in AXES]
+        parts += [self._figure(bands_picture(section, over)) for over in COST_AXES]
         parts.append(self._table(benchmark.efficiency_table(section)))
         parts.append(self._figure(overlay_picture(section)))
         parts += [self._table(make(section)) for make in (tables.kept_table, benchmark.costs_table)]
@@ -118,7 +124,7 @@ class Report:
         parts.append(self._figure(front_picture(run)))
         if len(run.objectives) == 3:
             parts.append(self._rotatable(run))
-        parts.append(folded("All points of the front", self._table(tables.front_table(run))))
+        parts.append(folded("All points of the front", self._table(tables.points_table(run))))
         pictures = [
             indicators_picture(run),
             growth_picture(run),
@@ -139,7 +145,7 @@ class Report:
 
     def _figure(self, picture: Picture) -> str:
         name = tables.slug(picture.name)
-        svg = save(picture, self.out / "figures", name)
+        svg = save_picture(picture, self.out / "figures", name)
         return figure_element(svg, picture.title, picture.caption, name)
 
     def _table(self, table: Table) -> str:
@@ -152,7 +158,7 @@ class Report:
         if not self.scripts:
             self.scripts.append(interactive.plotly_script())
         caption = f"The front to turn with the mouse, coloured by weight. Shown: {describe_runs([run])}."
-        return f"<figure>{interactive.rotatable_front(run)}<figcaption>{html.escape(caption)}</figcaption></figure>"
+        return f"<figure>{interactive.rotatable_html(run)}<figcaption>{html.escape(caption)}</figcaption></figure>"
 
     def _footer(self) -> str:
         version = importlib.metadata.version("ucb-moppo")

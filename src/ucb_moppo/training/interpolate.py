@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from ucb_moppo.errors import ConfigError, RunFormatError
 from ucb_moppo.store.storage import replace_file
 
-FILE = "interpolation.csv"
-COLUMNS = (
+STUDY_FILE = "interpolation.csv"
+STUDY_COLUMNS = (
     "weights_per_policy",
     "hypervolume",
     "expected_utility",
@@ -41,8 +41,8 @@ def interpolate_run(
     results: list[dict[str, Any]] = []
     for count in sorted(set(counts)):
         results.append(evaluate_run(path, count, episodes, threads=threads))
-        lines = [",".join(COLUMNS), *(",".join(str(row[name]) for name in COLUMNS) for row in results)]
-        replace_file(path / FILE, ("\n".join(lines) + "\n").encode())
+        lines = [",".join(STUDY_COLUMNS), *(",".join(str(row[name]) for name in STUDY_COLUMNS) for row in results)]
+        replace_file(path / STUDY_FILE, ("\n".join(lines) + "\n").encode())
         on_result(results[-1])
     return results
 
@@ -50,10 +50,10 @@ def interpolate_run(
 def read_study(path: Path) -> dict[str, NDArray] | None:
     """The columns of a run's study; None where it has none."""
     try:
-        rows = list(csv.DictReader((path / FILE).read_text(encoding="utf-8").splitlines()))
+        rows = list(csv.DictReader((path / STUDY_FILE).read_text(encoding="utf-8").splitlines()))
     except FileNotFoundError:
         return None
     try:
-        return {name: np.array([float(row[name]) for row in rows]) for name in COLUMNS}
+        return {name: np.array([float(row[name]) for row in rows]) for name in STUDY_COLUMNS}
     except (KeyError, TypeError, ValueError) as fault:
-        raise RunFormatError(f"{path / FILE} has a row that cannot be read: {fault!r}") from fault
+        raise RunFormatError(f"{path / STUDY_FILE} has a row that cannot be read: {fault!r}") from fault

@@ -21,7 +21,7 @@ from ucb_moppo.report.tables import slug
 from ucb_moppo.store.run import Run
 from ucb_moppo.viewer import figures, layout
 from ucb_moppo.viewer.choice import Choice, choice_at, choose, find_neighbours
-from ucb_moppo.viewer.jobs import Renderer
+from ucb_moppo.viewer.renderer import Renderer
 from ucb_moppo.viewer.sources import MAIN, OTHER, Source
 from ucb_moppo.viewer.video import find_video
 
@@ -47,7 +47,7 @@ def make_app(sources: Mapping[str, Source], renderer: Renderer, host: str = "127
         title=f"{sources[MAIN].path.resolve().name} · ucb-moppo",
         update_title="",
     )
-    app.layout = lambda: layout.make_layout(sources[MAIN].snapshot(), other_data(sources), stamp_of(sources))
+    app.layout = lambda: layout.make_layout(sources[MAIN].read(), other_data(sources), stamp_of(sources))
     guard(app.server, host)
     add_downloads(app.server, sources)
     follow_run(app, sources)
@@ -110,7 +110,7 @@ def add_downloads(server: flask.Flask, sources: Mapping[str, Source]) -> None:
     def send_policy(source: str, row: int) -> flask.Response:
         run = _find(sources, source)
         try:
-            policy = steady(lambda: Run(run.path).evaluated_policy(row))
+            policy = retry_while_replaced(lambda: Run(run.path).evaluated_policy(row))
         except ConfigError as fault:
             flask.abort(404, str(fault))
         except RunFormatError as fault:
@@ -138,7 +138,7 @@ def _find(sources: Mapping[str, Source], name: str) -> Source:
     return sources[name]
 
 
-def steady(read: Any, attempts: int = 5) -> Any:
+def retry_while_replaced(read: Any, attempts: int = 5) -> Any:
     """Read policies that may be being replaced: for a moment, file and manifest do not match."""
     for attempt in range(attempts):
         try:
@@ -157,22 +157,22 @@ def stamp_of(sources: Mapping[str, Source]) -> str:
     return "|".join(source.stamp() for source in sources.values())
 
 
-def newest(sources: Mapping[str, Source]) -> RunData:
+def newest_data(sources: Mapping[str, Source]) -> RunData:
     """The run's data; nothing on the page moves while there is none."""
-    data = sources[MAIN].snapshot().data
+    data = sources[MAIN].read().data
     if data is None:
         raise PreventUpdate
     return data
 
 
-def compared(sources: Mapping[str, Source], preference: Any) -> tuple[RunData, Choice] | None:
+def compared_choice(sources: Mapping[str, Source], preference: Any) -> tuple[RunData, Choice] | None:
     """The other run and what it has for a preference; None while it cannot be read."""
     data = other_data(sources)
     return None if data is None else (data, choose(data, preference))
 
 
 def other_data(sources: Mapping[str, Source]) -> RunData | None:
-    return sources[OTHER].snapshot().data if OTHER in sources else None
+    return sources[OTHER].read().data if OTHER in sources else None
 
 
 def follow_run(app: Dash, sources: Mapping[str, Source]) -> None:
@@ -187,15 +187,15 @@ def follow_run(app: Dash, sources: Mapping[str, Source]) -> None:
     )
     def look(ticks: int, stamp: str, shares: list[float]) -> tuple[Any, Any]:
         found = stamp_of(sources)
-        snapshot = sources[MAIN].snapshot()
+        reading = sources[MAIN].read()
         had_data = bool(shares)
-        if had_data != (snapshot.data is not None):
-            return found, layout.page(snapshot, other_data(sources))
+        if had_data != (reading.data is not None):
+            return found, layout.page(reading, other_data(sources))
         return (no_update if found == stamp else found), no_update
 
     @app.callback(Output("status", "children"), Input("stamp", "data"))
     def say_status(stamp: str) -> str:
-        return layout.status_text(newest(sources), other_data(sources))
+        return layout.status_text(newest_data(sources), other_data(sources))
 
 
 def follow_preference(app: Dash, sources: Mapping[str, Source]) -> None:
@@ -220,9 +220,9 @@ def follow_preference(app: Dash, sources: Mapping[str, Source]) -> None:
         Input("view", "value"),
     )
     def show_choice(shares: list[float], stamp: str, view: str) -> tuple[Any, ...]:
-        data = newest(sources)
+        data = newest_data(sources)
         preference = to_preference(shares, len(data.objectives))
-        chosen, other = choose(data, preference), compared(sources, preference)
+        chosen, other = choose(data, preference), compared_choice(sources, preference)
         near = find_neighbours(data, chosen)
         figure = figures.front_figure(data, chosen, [n.choice for n in near], other, view == "rotate")
         return (
@@ -255,7 +255,7 @@ def follow_stage(app: Dash, sources: Mapping[str, Source]) -> None:
         Input("stamp", "data"),
     )
     def show_stage(stage: Any, stamp: str) -> tuple[Any, ...]:
-        data = newest(sources)
+        data = newest_data(sources)
         last = len(data.metrics) - 1
         index = min(last, max(0, int(float(stage if stage is not None else last))))
         line = data.metrics[index]
@@ -277,7 +277,7 @@ def follow_video(app: Dash, sources: Mapping[str, Source], renderer: Renderer) -
         State("video-shown", "data"),
     )
     def show_video(clicks: int, ticks: int, row: Any, shown: str | None) -> tuple[Any, ...]:
-        data = newest(sources)
+        data = newest_data(sources)
         if not isinstance(row, int) or not 0 <= row < len(data.evaluated.policy):
             raise PreventUpdate
         path = sources[MAIN].path

@@ -17,8 +17,8 @@ from ucb_moppo.report.interactive import CAMERA
 from ucb_moppo.report.style import weight_colours
 from ucb_moppo.viewer.choice import Choice
 
-FRONT, DOMINATED, CHOSEN, NEIGHBOUR = "#0072B2", "#c9c9c9", "#D50032", "#222222"
-OTHER = "#8E24AA"  # no mixture of the colours that weights have
+FRONT_COLOUR, DOMINATED_COLOUR, CHOSEN_COLOUR, NEIGHBOUR_COLOUR = "#0072B2", "#c9c9c9", "#D50032", "#222222"
+OTHER_COLOUR = "#8E24AA"  # no mixture of the colours that weights have
 LAYOUT: dict[str, Any] = {
     "template": "plotly_white",
     "margin": {"l": 60, "r": 20, "t": 36, "b": 56},
@@ -58,39 +58,43 @@ def make_layers(
     """What is drawn, from back to front."""
     on = data.on_front
     layers: list[Layer] = [
-        _layer("dominated", data, ~on, {"size": 4, "color": DOMINATED}),
-        _layer("front", data, on, {"size": 8, "color": _colours(data.evaluated.weights[on])}),
+        _layer_of_rows("dominated", data, ~on, {"size": 4, "color": DOMINATED_COLOUR}),
+        _layer_of_rows("front", data, on, {"size": 8, "color": _colours(data.evaluated.weights[on])}),
     ]
     if other is not None:
         theirs, best = other
         open_marker = {
             "size": 9,
-            "color": OTHER,
+            "color": OTHER_COLOUR,
             "symbol": "diamond-open",
-            "line": {"width": 1.5, "color": OTHER},
+            "line": {"width": 1.5, "color": OTHER_COLOUR},
         }
-        layers.append(_layer(f"front of {theirs.name}", theirs, theirs.on_front, open_marker))
-        layers.append(_single(f"best of {theirs.name}", [best], {"size": 15, "color": OTHER, "symbol": "diamond"}))
-    ring = {"size": 15, "color": NEIGHBOUR, "symbol": "circle-open", "line": {"width": 2}}
+        layers.append(_layer_of_rows(f"front of {theirs.name}", theirs, theirs.on_front, open_marker))
+        layers.append(
+            _layer_of_choices(
+                f"best of {theirs.name}", [best], {"size": 15, "color": OTHER_COLOUR, "symbol": "diamond"}
+            )
+        )
+    ring = {"size": 15, "color": NEIGHBOUR_COLOUR, "symbol": "circle-open", "line": {"width": 2}}
     if neighbours:
-        layers.append(_single("neighbours", neighbours, ring))
-    layers.append(_single("chosen", [chosen], {"size": 17, "color": CHOSEN, "symbol": "star"}))
+        layers.append(_layer_of_choices("neighbours", neighbours, ring))
+    layers.append(_layer_of_choices("chosen", [chosen], {"size": 17, "color": CHOSEN_COLOUR, "symbol": "star"}))
     return layers
 
 
 def _colours(weights: NDArray) -> Any:
     if weights.shape[1] > 3:
-        return FRONT
+        return FRONT_COLOUR
     return [f"rgb({r},{g},{b})" for r, g, b in (255 * weight_colours(weights)).round().astype(int)]
 
 
-def _layer(name: str, data: RunData, rows: NDArray, marker: dict[str, Any]) -> Layer:
+def _layer_of_rows(name: str, data: RunData, rows: NDArray, marker: dict[str, Any]) -> Layer:
     found = data.evaluated
     text = [_describe(k, w) for k, w in zip(found.policy[rows], found.weights[rows], strict=True)]
     return {"name": name, "points": found.returns[rows], "text": text, "marker": marker}
 
 
-def _single(name: str, choices: Sequence[Choice], marker: dict[str, Any]) -> Layer:
+def _layer_of_choices(name: str, choices: Sequence[Choice], marker: dict[str, Any]) -> Layer:
     points = np.array([choice.returns for choice in choices])
     return {
         "name": name,
@@ -197,9 +201,9 @@ def parallel_figure(objectives: Sequence[str], layers: Sequence[Layer], limits: 
 
 def _line_colour(layer: Layer) -> str:
     if layer["name"] == "neighbours":
-        return NEIGHBOUR
+        return NEIGHBOUR_COLOUR
     colour = layer["marker"]["color"]
-    return colour if isinstance(colour, str) else FRONT
+    return colour if isinstance(colour, str) else FRONT_COLOUR
 
 
 # --- history -----------------------------------------------------------------------------------------------
@@ -211,8 +215,8 @@ def history_figure(data: RunData, index: int) -> go.Figure:
     front = nondominated(returns)
     if len(data.objectives) > 3:
         layers: list[Layer] = [
-            {"name": "newest front", "points": data.front, "text": None, "marker": {"color": DOMINATED}},
-            {"name": "then", "points": returns[front], "text": None, "marker": {"color": FRONT}},
+            {"name": "newest front", "points": data.front, "text": None, "marker": {"color": DOMINATED_COLOUR}},
+            {"name": "then", "points": returns[front], "text": None, "marker": {"color": FRONT_COLOUR}},
         ]
         return parallel_figure(data.objectives, layers, front_limits(data, None))
     text = [_describe(k, w) for k, w in zip(policy, weights, strict=True)]
@@ -222,7 +226,7 @@ def history_figure(data: RunData, index: int) -> go.Figure:
             "name": "newest front",
             "points": data.front,
             "text": None,
-            "marker": {"size": 5, "color": DOMINATED},
+            "marker": {"size": 5, "color": DOMINATED_COLOUR},
         },
         {"name": "then", "points": returns[front], "text": np.array(text)[front].tolist(), "marker": then},
     ]
@@ -245,8 +249,10 @@ def history_limits(data: RunData) -> NDArray:
 def curve_figure(data: RunData, index: int) -> go.Figure:
     """Hypervolume over training, with the moment the scrubber stands at."""
     steps, values = data.steps, data.series("hypervolume")
-    figure = go.Figure(go.Scatter(x=steps, y=values, mode="lines", name="hypervolume", line={"color": FRONT}))
-    now = {"size": 12, "color": CHOSEN}
+    figure = go.Figure(
+        go.Scatter(x=steps, y=values, mode="lines", name="hypervolume", line={"color": FRONT_COLOUR})
+    )
+    now = {"size": 12, "color": CHOSEN_COLOUR}
     figure.add_trace(go.Scatter(x=[steps[index]], y=[values[index]], mode="markers", name="shown", marker=now))
     figure.update_xaxes(title_text="training steps")
     figure.update_yaxes(title_text="hypervolume")

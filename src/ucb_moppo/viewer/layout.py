@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from ucb_moppo.report.data import RunData
 from ucb_moppo.report.tables import describe_state, number
 from ucb_moppo.viewer.choice import Choice, Neighbour
-from ucb_moppo.viewer.jobs import Progress
-from ucb_moppo.viewer.sources import MAIN, Snapshot
+from ucb_moppo.viewer.renderer import VideoProgress
+from ucb_moppo.viewer.sources import MAIN, RunReading
 
 CLOCK_MS, VIDEO_CLOCK_MS = 2000, 500
 GRAPH: Any = {"displaylogo": False, "responsive": True}
@@ -29,31 +29,31 @@ POINTS_IN_WORDS = (
 LINES_IN_WORDS = "A line is a policy under one weight; the thick red one is what your preference picks."
 
 
-def named(label: str) -> dict[str, Any]:
+def aria_label(label: str) -> dict[str, Any]:
     """A name for a part of the page, which screen readers list."""
     return {"aria-label": label}
 
 
-def make_layout(snapshot: Snapshot, other: RunData | None, stamp: str) -> Component:
+def make_layout(reading: RunReading, other: RunData | None, stamp: str) -> Component:
     """The whole page as it is first sent; ``stamp`` tells when the files of its runs change."""
     return html.Main(
         [
             dcc.Store(id="stamp", data=stamp),
             dcc.Interval(id="clock", interval=CLOCK_MS),
-            html.Div(page(snapshot, other), id="page"),
+            html.Div(page(reading, other), id="page"),
         ]
     )
 
 
-def page(snapshot: Snapshot, other: RunData | None) -> list[Component]:
+def page(reading: RunReading, other: RunData | None) -> list[Component]:
     """Everything below the stores: the viewer, or why there is nothing to view."""
-    if snapshot.data is None:
+    if reading.data is None:
         return [
             html.H1("Nothing to show yet"),
-            alert(snapshot.problem),
+            alert(reading.fault),
             quiet("This page looks again by itself."),
         ]
-    data = snapshot.data
+    data = reading.data
     return [
         html.Header(
             [
@@ -84,7 +84,7 @@ def left_column(data: RunData) -> Component:
             quiet(LINES_IN_WORDS if len(data.objectives) > 3 else POINTS_IN_WORDS),
         ],
         className="card",
-        **named("The front"),
+        **aria_label("The front"),
     )
     return html.Div([front, history_card(data)])
 
@@ -100,7 +100,7 @@ def right_column(data: RunData) -> Component:
             html.Section(
                 [html.H2("Your preference"), *(slider(data, j, even[j]) for j in range(len(even)))],
                 className="card",
-                **named("Your preference"),
+                **aria_label("Your preference"),
             ),
             html.Section(
                 [
@@ -117,7 +117,7 @@ def right_column(data: RunData) -> Component:
                     ),
                 ],
                 className="card",
-                **named("What it picks"),
+                **aria_label("What it picks"),
             ),
             html.Section(
                 [
@@ -126,7 +126,7 @@ def right_column(data: RunData) -> Component:
                     html.Div(id="video", **SPOKEN),
                 ],
                 className="card",
-                **named("Video"),
+                **aria_label("Video"),
             ),
         ]
     )
@@ -157,7 +157,7 @@ def history_card(data: RunData) -> Component:
             dcc.Graph(id="curve", config=GRAPH, style={"height": "15rem"}),
         ],
         className="card",
-        **named("How the front grew"),
+        **aria_label("How the front grew"),
     )
 
 
@@ -223,7 +223,7 @@ def neighbour_item(data: RunData, one: Neighbour) -> Component:
     )
 
 
-def video_panel(progress: Progress, data: RunData, chosen: Choice, version: str) -> list[Component]:
+def video_panel(progress: VideoProgress, data: RunData, chosen: Choice, version: str) -> list[Component]:
     """The video, or how far it is."""
     if progress.state == "missing":
         return [quiet("There is no video of this policy yet.")]

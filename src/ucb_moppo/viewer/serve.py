@@ -47,7 +47,7 @@ def make_server(sources, host: str, port: int):  # type: ignore[no-untyped-def] 
     from werkzeug.serving import make_server as make
 
     from ucb_moppo.viewer.app import make_app
-    from ucb_moppo.viewer.jobs import Renderer
+    from ucb_moppo.viewer.renderer import Renderer
 
     class Quiet(WSGIRequestHandler):
         def log_request(self, code: int | str = "-", size: int | str = "-") -> None: ...
@@ -62,9 +62,9 @@ def make_server(sources, host: str, port: int):  # type: ignore[no-untyped-def] 
 def render_pickable(source: Source) -> None:
     """The videos of everything a preference can pick."""
     from ucb_moppo.viewer.choice import pickable_rows
-    from ucb_moppo.viewer.jobs import render_ahead
+    from ucb_moppo.viewer.renderer import render_ahead
 
-    snapshot = source.snapshot()
-    if snapshot.data is None:
-        raise ConfigError(f"there is nothing to render yet: {snapshot.problem}")
-    render_ahead(source.path, pickable_rows(snapshot.data), lambda text: print(text, file=sys.stderr, flush=True))
+    reading = source.read()
+    if reading.data is None:
+        raise ConfigError(f"there is nothing to render yet: {reading.fault}")
+    render_ahead(source.path, pickable_rows(reading.data), lambda text: print(text, file=sys.stderr, flush=True))

@@ -17,13 +17,14 @@ MAIN, OTHER = "main", "other"
 
 
 @dataclass(frozen=True)
-class Snapshot:
-    """A run at one moment: its data, or why there is none."""
+class RunReading:
+    """What a run's files said when they were last read: its data, or why there is none."""
 
     stamp: str
     """Changes when the run's files do."""
     data: RunData | None
-    problem: str = ""
+    fault: str = ""
+    """Why there is none."""
 
 
 class Source:
@@ -33,7 +34,7 @@ class Source:
         load_run(path)  # what is no run at all is refused before anything is served
         self.path = path
         self._lock = threading.Lock()
-        self._snapshot: Snapshot | None = None
+        self._reading: RunReading | None = None
 
     def stamp(self) -> str:
         """When and how large the files are that the page is made of."""
@@ -46,21 +47,21 @@ class Source:
                 parts.append("-")
         return "/".join(parts)
 
-    def snapshot(self) -> Snapshot:
+    def read(self) -> RunReading:
         """The run as it stands; one that cannot be read says why instead."""
         with self._lock:
             stamp = self.stamp()
-            if self._snapshot is None or self._snapshot.stamp != stamp:
-                self._snapshot = self._read(stamp)
-            return self._snapshot
+            if self._reading is None or self._reading.stamp != stamp:
+                self._reading = self._read_files(stamp)
+            return self._reading
 
-    def _read(self, stamp: str) -> Snapshot:
+    def _read_files(self, stamp: str) -> RunReading:
         try:
-            return Snapshot(stamp, load_data(self.path))
+            return RunReading(stamp, load_data(self.path))
         except RunFormatError as fault:
-            return Snapshot(stamp, None, str(fault))
+            return RunReading(stamp, None, str(fault))
         except (OSError, ValueError, KeyError, TypeError, IndexError) as fault:
-            return Snapshot(stamp, None, f"{self.path} cannot be read as a run: {type(fault).__name__}: {fault}")
+            return RunReading(stamp, None, f"{self.path} cannot be read as a run: {type(fault).__name__}: {fault}")
 
 
 def open_sources(run: Path, compare: Path | None) -> Mapping[str, Source]:

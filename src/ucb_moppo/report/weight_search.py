@@ -9,9 +9,9 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
-from ucb_moppo.report.curves import rolling_limits
+from ucb_moppo.report.curves import bulk_limits
 from ucb_moppo.report.data import RunData
-from ucb_moppo.report.style import PALETTE, Picture, finish, new_figure, steps_axis
+from ucb_moppo.report.style import PALETTE, Picture, finish_picture, new_figure, steps_axis
 
 
 def selection_picture(run: RunData) -> Picture | None:
@@ -31,7 +31,7 @@ def selection_picture(run: RunData) -> Picture | None:
     caption = (
         "A row is a stage, from the first at the bottom; a column is an evaluated weight. White: not trained on."
     )
-    return finish(figure, f"selection-{run.name}", title, caption, [run])
+    return finish_picture(figure, f"selection-{run.name}", title, caption, [run])
 
 
 def selection_counts(run: RunData) -> NDArray:
@@ -57,7 +57,7 @@ def column_order(run: RunData) -> NDArray:
 
 
 def _draw_counts(axes: Axes, image: NDArray, stages: list[int]) -> None:
-    shades = matplotlib_shades(int(image.max()))
+    shades = count_shades(int(image.max()))
     extent = (0, image.shape[1], -0.5, len(stages) - 0.5)
     axes.imshow(image, aspect="auto", origin="lower", cmap=shades, extent=extent, interpolation="nearest", vmin=0)
     ticks = range(0, len(stages), -(-len(stages) // 10))
@@ -66,7 +66,7 @@ def _draw_counts(axes: Axes, image: NDArray, stages: list[int]) -> None:
     axes.grid(False)
 
 
-def matplotlib_shades(levels: int) -> ListedColormap:
+def count_shades(levels: int) -> ListedColormap:
     """White for none, then from light to dark."""
     import matplotlib
 
@@ -112,14 +112,14 @@ def surrogate_picture(run: RunData) -> Picture | None:
         "outermost hundredth is cut off). Middle: mean absolute "
         "error, beside the mean change that predicting none would miss. Right: the bonus β·σ at selected weights."
     )
-    return finish(figure, f"surrogate-{run.name}", title, caption, [run])
+    return finish_picture(figure, f"surrogate-{run.name}", title, caption, [run])
 
 
 def _draw_predictions(axes: Axes, predicted: NDArray, realised: NDArray, objective: str) -> None:
     x, y = predicted.ravel(), realised.ravel()
     finite = np.isfinite(x) & np.isfinite(y)
     axes.scatter(x[finite], y[finite], s=5, alpha=0.35, linewidths=0, color=PALETTE[0])
-    limits = rolling_limits(np.concatenate([x[finite], y[finite]]))
+    limits = bulk_limits(np.concatenate([x[finite], y[finite]]))
     axes.plot(limits, limits, color="0.4", linewidth=0.8, linestyle="--")
     axes.xaxis.set_major_locator(MaxNLocator(5))
     axes.set(xlim=limits, ylim=limits, xlabel="predicted change", ylabel="realised change", title=objective)

@@ -28,7 +28,7 @@ OFFSCREEN = {
 
 
 @dataclass(frozen=True)
-class Progress:
+class VideoProgress:
     """Where a video stands."""
 
     state: str
@@ -47,21 +47,21 @@ class Renderer:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._progress: dict[Key, Progress] = {}
+        self._progress: dict[Key, VideoProgress] = {}
         self._queue: queue.Queue[Key] = queue.Queue()
         self._worker: threading.Thread | None = None
 
-    def progress(self, path: Path, row: int) -> Progress:
+    def progress(self, path: Path, row: int) -> VideoProgress:
         """Where the video of a row stands."""
         run = Run(path)
         try:
             video = find_video(run, row)
         except RunFormatError as fault:
-            return Progress("failed", error=str(fault))
+            return VideoProgress("failed", error=str(fault))
         if video is not None:
-            return Progress("done", 1.0, video)
+            return VideoProgress("done", 1.0, video)
         with self._lock:
-            return self._progress.get((str(path), run.digest(), row), Progress("missing"))
+            return self._progress.get((str(path), run.digest(), row), VideoProgress("missing"))
 
     def request(self, path: Path, row: int) -> None:
         """Ask for a video, unless it is there or on its way."""
@@ -72,7 +72,7 @@ class Renderer:
         except RunFormatError:  # which ``progress`` tells
             return
         with self._lock:
-            self._progress[key] = Progress("waiting")
+            self._progress[key] = VideoProgress("waiting")
             self._queue.put(key)
             if self._worker is None:
                 self._worker = threading.Thread(target=self._work, daemon=True)
@@ -81,16 +81,16 @@ class Renderer:
     def _work(self) -> None:
         while True:
             key = self._queue.get()
-            self._set(key, Progress("rendering"))
+            self._set(key, VideoProgress("rendering"))
             for told in render_rows(Path(key[0]), [key[2]]):
                 if "error" in told:
-                    self._set(key, Progress("failed", error=str(told["error"])))
+                    self._set(key, VideoProgress("failed", error=str(told["error"])))
                 elif not told.get("done"):
-                    self._set(key, Progress("rendering", float(told["share"])))
+                    self._set(key, VideoProgress("rendering", float(told["share"])))
                 else:
                     self._forget(key)
 
-    def _set(self, key: Key, progress: Progress) -> None:
+    def _set(self, key: Key, progress: VideoProgress) -> None:
         with self._lock:
             self._progress[key] = progress
 
