@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from ucb_moppo.report.data import INDICATORS, METHODS, STEP_KINDS, ComparedRun, Group, Section, trained_steps
+from ucb_moppo.report.data import INDICATORS, STEP_KINDS, ComparedRun, Group, Section, trained_steps
 from ucb_moppo.report.paper import METHOD_PROTOCOLS, PROTOCOLS, Published, published
 from ucb_moppo.report.statistics import (
     CONFIDENCE,
@@ -125,10 +125,9 @@ def _estimates(section: Section, name: str) -> dict[str, Estimate]:
 
 
 def all_labels(sections: Sequence[Section]) -> list[str]:
-    """Every method of several sections once, in the paper's order."""
+    """Every method of several sections once, in the order of a report."""
     groups = {group.label: group for section in sections for group in section.groups}
-    places = {method: place for place, method in enumerate(METHODS)}
-    return sorted(groups, key=lambda label: (places.get(groups[label].runs[0].method, len(places)), label))
+    return [group.label for group in sorted(groups.values(), key=Group.place)]
 
 
 # --- does one method beat another --------------------------------------------------------------------------

@@ -9,18 +9,20 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import EngFormatter
 from numpy.typing import NDArray
 
-from ucb_moppo.report.data import ComparedRun, RunData, Section
+from ucb_moppo.report.data import INDICATORS, ComparedRun, Group, RunData, Section, indicator_labels
 from ucb_moppo.report.statistics import make_band
 from ucb_moppo.report.style import (
     PALETTE,
+    GroupStyle,
     Picture,
     finish_picture,
-    group_colour,
     legend_beside,
     new_figure,
+    new_panels,
     steps_axis,
+    style_groups,
 )
-from ucb_moppo.report.tables import slug
+from ucb_moppo.report.tables import COMPARED, slug
 
 CURVE_TITLES = {"hypervolume": "hypervolume", "expected_utility": "expected utility", "sparsity": "sparsity"}
 CHARACTER_WIDTH = 0.0105
@@ -29,9 +31,10 @@ PART_COLOURS = {"training": PALETTE[0], "evaluating": PALETTE[1], "selecting": P
 
 
 def indicators_picture(run: RunData) -> Picture:
-    """HV, EU and sparsity over training steps."""
-    figure = new_figure(12.4, 3.6)
-    for axes, (name, label) in zip(figure.subplots(1, 3), CURVE_TITLES.items(), strict=True):
+    """HV, EU, sparsity and every extra indicator over training steps."""
+    titles = CURVE_TITLES | {name: name for name in run.extra_indicators}
+    figure, panels = new_panels(12.4, 3.6, len(titles), columns=3)
+    for axes, (name, label) in zip(panels, titles.items(), strict=True):
         axes.plot(run.steps, run.series(name), color=PALETTE[0], marker="o", markersize=3)
         axes.set_title(label)
         steps_axis(axes)
@@ -117,26 +120,31 @@ COST_AXES: dict[str, tuple[str, Callable[[ComparedRun], NDArray]]] = {
 
 
 def bands_picture(section: Section, over: str = "training") -> Picture:
-    """HV and EU over steps or time: mean ± standard deviation over seeds, a colour per method."""
+    """HV, EU and extra indicators over steps or time: mean ± standard deviation over seeds, a style per method."""
     label, cost = COST_AXES[over]
-    figure = new_figure(10.4, 3.9)
-    panels = figure.subplots(1, 2)
-    for axes, name in zip(panels, ("hypervolume", "expected_utility"), strict=True):
-        for index, group in enumerate(section.groups):
-            colour = group_colour(group.label, index)
-            band = make_band([(cost(run), run.series(name)) for run in group.runs])
-            seeds = f"{len(group.runs)} seed{'s' * (len(group.runs) > 1)}"
-            axes.plot(band.steps, band.mean, color=colour, label=f"{group.label} ({seeds})")
-            axes.fill_between(
-                band.steps, band.mean - band.std, band.mean + band.std, color=colour, alpha=0.18, lw=0
-            )
-        axes.set_title(CURVE_TITLES[name])
+    extra = [name for name in indicator_labels(section.runs) if name not in INDICATORS]
+    titles = {name: CURVE_TITLES[name] for name in COMPARED} | {name: name for name in extra}
+    figure, panels = new_panels(10.4, 3.9, len(titles), columns=2)
+    for axes, (name, title) in zip(panels, titles.items(), strict=True):
+        for group, style in style_groups(section):
+            _draw_band(axes, group, style, [(cost(run), run.series(name)) for run in group.runs])
+        axes.set_title(title)
         steps_axis(axes, label)
     legend_beside(figure, handles=panels[0].get_lines())
     caption = f"Over {label}. Lines are means over seeds, bands one standard deviation; a single seed has no band."
     suffix = "" if over == "training" else f"-{over}"
     title = f"Quality over {label}, {section.title}"
     return finish_picture(figure, f"bands{suffix}-{slug(section.title)}", title, caption, section.runs)
+
+
+def _draw_band(axes: Axes, group: Group, style: GroupStyle, curves: list[tuple[NDArray, NDArray]]) -> None:
+    """The mean and spread of those runs of a group that have the indicator at all."""
+    known = [curve for curve in curves if np.isfinite(curve[1]).any()]
+    band = make_band(known or curves)
+    label = f"{group.label} ({len(curves)} seed{'s' * (len(curves) > 1)})"
+    axes.plot(band.steps, band.mean, color=style.colour, linestyle=style.line, label=label)
+    low, high = band.mean - band.std, band.mean + band.std
+    axes.fill_between(band.steps, low, high, color=style.colour, alpha=0.18, lw=0)
 
 
 # --- interpolation study -----------------------------------------------------------------------------------

@@ -14,16 +14,20 @@ from numpy.typing import NDArray
 
 from ucb_moppo.bench.result import COSTS, is_result, read_result
 from ucb_moppo.errors import RunFormatError
-from ucb_moppo.store.layout import CONFIG, EVALUATIONS, FRONT, METRICS
+from ucb_moppo.store.layout import CONFIG, EVALUATIONS, FRONT, METRICS, SUMMARY
 from ucb_moppo.store.run import Front, Run, front_from_rows, load_run
 
+METHODS = ("ucb", "mean", "random", "fixed", "pgmorl", "pdmorl", "capql", "gpils")
+"""In the order of the paper's table, in which reports list them; any other method comes after these."""
 INDICATORS = {
     "hypervolume": "HV",
     "expected_utility": "EU",
     "sparsity": "sparsity",
     "cardinality": "points on the front",
 }
-
+"""The indicators that every run has, and what tables call them."""
+EXTRA_INDICATORS = "extra_indicators"
+"""Where a summary and a line of metrics hold, by name, the indicators that only some runs have."""
 
 STEP_KINDS = ("training", "pretraining", "evaluation")
 """Kinds of environment steps, all of which are counted."""
@@ -78,10 +82,29 @@ class ComparedRun:
         """[n, m] the returns on the front."""
         return self.points.returns
 
+    @property
+    def extra_indicators(self) -> list[str]:
+        """Names of the indicators that this run has beside those of every run."""
+        return [name for name in self.summary.get(EXTRA_INDICATORS, {}) if name not in self.summary]
+
+    def final(self, indicator: str) -> float | None:
+        """The value of an indicator at the end; None where it is missing."""
+        return _number_in(self.summary, indicator)
+
     def series(self, name: str) -> NDArray:
         """[S] one number of every evaluation; NaN where it is missing."""
-        values = [line.get(name) for line in self.metrics]
-        return np.array([np.nan if value is None else value for value in values], float)
+        return np.array([_number_in(line, name) for line in self.metrics], float)
+
+
+def _number_in(record: Mapping[str, Any], name: str) -> float | None:
+    """A number of a summary or a line of metrics, an extra indicator or any other; None where it is missing."""
+    found: float | None = record[name] if name in record else record.get(EXTRA_INDICATORS, {}).get(name)
+    return found
+
+
+def indicator_labels(runs: Sequence[ComparedRun]) -> dict[str, str]:
+    """The indicators that any of the runs has, and what tables call them."""
+    return INDICATORS | {name: name for run in runs for name in run.extra_indicators}
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,6 +159,7 @@ def load_result_file(path: Path) -> ComparedRun:
     names = ("problem", "method", "seed", "objectives", "reference_point", "finished", "policies", "parameters")
     summary = {name: data[name] for name in (*names, "seconds", "commit", "hardware")} | data["found"]
     summary["stopped"] = data.get("stopped")
+    _check_extra_indicators(summary, path)
     curve = {name: column for name, column in data["curve"].items() if name in (*COSTS, *INDICATORS)}
     return ComparedRun(
         path=path,
@@ -201,8 +225,15 @@ def _check_summary(run: Run) -> dict[str, Any]:
     )
     missing = [name for name in wanted if not isinstance(summary, Mapping) or name not in summary]
     if missing:
-        raise RunFormatError(f"{run.path / 'summary.json'} lacks {', '.join(missing)}; it is not a whole summary")
+        raise RunFormatError(f"{run.path / SUMMARY} lacks {', '.join(missing)}; it is not a whole summary")
+    _check_extra_indicators(summary, run.path / SUMMARY)
     return dict(summary)
+
+
+def _check_extra_indicators(record: Mapping[str, Any], path: Path) -> None:
+    extra = record.get(EXTRA_INDICATORS, {})
+    if not isinstance(extra, Mapping) or not all(x is None or isinstance(x, (int, float)) for x in extra.values()):
+        raise RunFormatError(f"{path}: {EXTRA_INDICATORS} must hold a number or null for each of its names")
 
 
 def _check_whole(run: Run, evaluated: Front, num_policies: int) -> None:
@@ -230,6 +261,7 @@ def read_metrics(run: Run) -> list[dict[str, Any]]:
     for line in lines:
         if not isinstance(line.get("stage"), int) or not isinstance(line.get("training_steps"), int):
             raise RunFormatError(f"{run.path / METRICS} has a line without its stage or training_steps")
+        _check_extra_indicators(line, run.path / METRICS)
     return lines
 
 
@@ -263,8 +295,13 @@ class Group:
         return [run.seed for run in self.runs]
 
     def values(self, indicator: str) -> NDArray:
-        """[seeds] the final value of an indicator in each run."""
-        return np.array([run.summary[indicator] for run in self.runs], float)
+        """[seeds] the final value of an indicator in each run; NaN where it is missing."""
+        return np.array([run.final(indicator) for run in self.runs], float)
+
+    def place(self) -> tuple[int, str]:
+        """Where a report lists the group: methods it knows in their order, then the others, each by label."""
+        method = self.runs[0].method
+        return METHODS.index(method) if method in METHODS else len(METHODS), self.label
 
 
 @dataclass(frozen=True)
@@ -328,13 +365,10 @@ def make_groups(runs: list[ComparedRun]) -> list[Group]:
         own = _flat_settings(run)
         extra = ", ".join(f"{name} {_short(own[name])}" for name in differing[run] if name in own)
         found.setdefault(f"{run.method} ({extra})" if extra else run.method, []).append(run)
-    order = {method: place for place, method in enumerate(METHODS)}
-    labels = sorted(found, key=lambda label: (order.get(found[label][0].method, len(METHODS)), label))
-    return [Group(label, tuple(sorted(found[label], key=lambda run: run.seed))) for label in labels]
+    groups = [Group(label, tuple(sorted(its, key=lambda run: run.seed))) for label, its in found.items()]
+    return sorted(groups, key=Group.place)
 
 
-METHODS = ("ucb", "mean", "random", "fixed", "pgmorl", "pdmorl", "capql", "gpils")
-"""In the order of the paper's table."""
 SHARED = ("episodes",)
 """Settings that mean the same to every method; the others are compared among methods that have the same ones. The
 budget of steps is not one: time may have ended a run before, so tables say what was trained (`trained_steps`)."""

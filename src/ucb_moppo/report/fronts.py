@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,6 +14,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.typing import LineStyleType
 from numpy.typing import NDArray
 
 from ucb_moppo.objectives.pareto import nondominated
@@ -20,12 +22,13 @@ from ucb_moppo.report.data import ComparedRun, RunData, Section
 from ucb_moppo.report.style import (
     DOMINATED,
     PALETTE,
+    GroupStyle,
     Picture,
     finish_picture,
-    group_colour,
     legend_beside,
     new_figure,
     steps_axis,
+    style_groups,
     weight_colours,
     weight_key,
 )
@@ -90,7 +93,12 @@ def _scatter_dominated(axes: Axes, run: RunData, i: int, j: int) -> None:
 
 
 def parallel_coordinates(
-    axes: Axes, points: NDArray, objectives: Sequence[str], colours: Sequence, limits: NDArray | None = None
+    axes: Axes,
+    points: NDArray,
+    objectives: Sequence[str],
+    colours: Sequence,
+    limits: NDArray | None = None,
+    line: LineStyleType = "-",
 ) -> None:
     """Lines [n, m] over one axis per objective, each scaled to ``limits`` [2, m] (by default what there is)."""
     m = len(objectives)
@@ -98,7 +106,7 @@ def parallel_coordinates(
     span = np.where(limits[1] > limits[0], limits[1] - limits[0], 1.0)
     scaled = (points - limits[0]) / span
     lines = np.stack([np.broadcast_to(np.arange(m), scaled.shape), scaled], axis=-1)
-    axes.add_collection(LineCollection(list(lines), colors=colours, linewidths=1.2, alpha=0.8))
+    axes.add_collection(LineCollection(list(lines), colors=colours, linestyles=line, linewidths=1.2, alpha=0.8))
     for j in range(m):
         axes.vlines(j, 0, 1, color="0.6", linewidth=0.8, zorder=0)
         for level, value, side in ((0, limits[0, j], "top"), (1, limits[1, j], "bottom")):
@@ -217,11 +225,11 @@ def overlay_picture(section: Section) -> Picture:
     everything = np.concatenate([run.front for run in section.runs])
     limits = np.stack([everything.min(0), everything.max(0)])
     handles = []
-    for index, group in enumerate(section.groups):
-        colour = group_colour(group.label, index)
-        handles.append(Line2D([], [], color=colour, marker="o", linestyle="", label=group.label))
+    for group, style in style_groups(section):
+        look: dict[str, Any] = {"linestyle": "", "marker": style.marker} if pairs else {"linestyle": style.line}
+        handles.append(Line2D([], [], color=style.colour, label=group.label, **look))
         for run in group.runs:
-            _overlay_run(panels, run, pairs, colour, limits)
+            _overlay_run(panels, run, pairs, style, limits)
     legend_beside(figure, handles=handles)
     return finish_picture(
         figure,
@@ -233,10 +241,12 @@ def overlay_picture(section: Section) -> Picture:
 
 
 def _overlay_run(
-    panels: Sequence[Axes], run: ComparedRun, pairs: list[tuple[int, int]], colour: str, limits: NDArray
+    panels: Sequence[Axes], run: ComparedRun, pairs: list[tuple[int, int]], style: GroupStyle, limits: NDArray
 ) -> None:
     if not pairs:
-        parallel_coordinates(panels[0], run.front, run.objectives, [colour] * len(run.front), limits)
+        colours = [style.colour] * len(run.front)
+        parallel_coordinates(panels[0], run.front, run.objectives, colours, limits, style.line)
     for axes, (i, j) in zip(panels, pairs, strict=False):
-        axes.scatter(run.front[:, i], run.front[:, j], s=18, color=colour, alpha=0.7, linewidths=0)
+        x, y = run.front[:, i], run.front[:, j]
+        axes.scatter(x, y, s=18, color=style.colour, marker=style.marker, alpha=0.7, linewidths=0)
         axes.set(xlabel=run.objectives[i], ylabel=run.objectives[j])

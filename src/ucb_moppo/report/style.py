@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib
 import numpy as np
@@ -16,9 +16,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
+from matplotlib.typing import LineStyleType
 from numpy.typing import NDArray
 
-from ucb_moppo.report.data import METHODS, ComparedRun, describe_runs
+from ucb_moppo.report.data import METHODS, ComparedRun, Group, Section, describe_runs
 
 MATPLOTLIB_SETTINGS: dict[Any, Any] = {
     "axes.spines.top": False,
@@ -35,7 +36,8 @@ MATPLOTLIB_SETTINGS: dict[Any, Any] = {
 }
 # Okabe and Ito's colours, which people who do not see red and green alike can tell apart.
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000", "#B8A800")
-METHOD_COLOURS = dict(zip(METHODS, PALETTE, strict=True))
+LINES_AND_MARKERS: tuple[tuple[LineStyleType, str], ...] = (("-", "o"), ("--", "s"), (":", "^"), ("-.", "D"))
+"""Of the first, second, … group that has a colour."""
 DOMINATED = "0.82"
 
 
@@ -54,6 +56,16 @@ def new_figure(width: float, height: float) -> Figure:
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
+
+
+def new_panels(width: float, row_height: float, count: int, columns: int) -> tuple[Figure, list[Axes]]:
+    """A blank figure of ``count`` panels in rows of ``columns``; what is left of the last row stays empty."""
+    rows = -(-count // columns)
+    figure = new_figure(width, row_height * rows)
+    panels = list(figure.subplots(rows, columns, squeeze=False).ravel())
+    for axes in panels[count:]:
+        axes.remove()
+    return figure, panels[:count]
 
 
 def finish_picture(figure: Figure, name: str, title: str, caption: str, runs: Sequence[ComparedRun]) -> Picture:
@@ -83,9 +95,38 @@ def steps_axis(axes: Axes, label: str = "training steps") -> None:
     axes.set_xlabel(label)
 
 
-def group_colour(label: str, index: int) -> str:
-    """A method's own colour, the same in every report; others by their place in this one."""
-    return METHOD_COLOURS.get(label, PALETTE[(4 + index) % len(PALETTE)])
+class GroupStyle(NamedTuple):
+    """What tells a group from the others of a figure."""
+
+    colour: str
+    line: LineStyleType
+    marker: str
+
+
+def style_groups(section: Section) -> list[tuple[Group, GroupStyle]]:
+    """The groups of a section, each with a style of its own; once no colour is free, lines and markers change."""
+    colours = group_colours([group.label for group in section.groups])
+    repeats = [colours[:index].count(colour) for index, colour in enumerate(colours)]
+    styles = [
+        GroupStyle(colour, *LINES_AND_MARKERS[repeat % len(LINES_AND_MARKERS)])
+        for colour, repeat in zip(colours, repeats, strict=True)
+    ]
+    return list(zip(section.groups, styles, strict=True))
+
+
+def group_colours(labels: Sequence[str]) -> list[str]:
+    """A known method's own colour, the same in every report; for others the next that fewest groups here have."""
+    own = {method: PALETTE[place % len(PALETTE)] for place, method in enumerate(METHODS)}
+    taken = [own[label] for label in labels if label in own]
+    colours = []
+    for index, label in enumerate(labels):
+        if label in own:
+            colours.append(own[label])
+            continue
+        start = (4 + index) % len(PALETTE)
+        colours.append(min(PALETTE[start:] + PALETTE[:start], key=taken.count))
+        taken.append(colours[-1])
+    return colours
 
 
 def legend_beside(figure: Figure, **entries: Any) -> None:

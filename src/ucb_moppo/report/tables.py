@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ucb_moppo.report.data import INDICATORS, ComparedRun, Group, RunData, Section, trained_steps
+from ucb_moppo.report.data import ComparedRun, Group, RunData, Section, indicator_labels, trained_steps
 from ucb_moppo.report.paper import PROTOCOLS, published, published_class_a
 from ucb_moppo.report.statistics import CONFIDENCE, Estimate, aggregate, estimate
 
@@ -54,7 +54,7 @@ STEP_LABELS = {
 
 def summary_table(run: RunData) -> Table:
     """One run: what it found and what it cost."""
-    found = run.summary
+    found, indicators = run.summary, indicator_labels([run])
     rows = [
         ("problem", run.problem),
         ("method", run.method),
@@ -62,12 +62,12 @@ def summary_table(run: RunData) -> Table:
         ("state", describe_state(found)),
         ("objectives", ", ".join(run.objectives)),
         ("reference point", ", ".join(f"{x:g}" for x in run.reference_point)),
-        *((label, number(found[name])) for name, label in INDICATORS.items()),
+        *((label, number(run.final(name))) for name, label in indicators.items()),
         ("policies kept", str(found.get("policies", NONE))),
         ("parameters kept", number(found.get("parameters"), digits=0)),
         *((label, number(found[name], digits=0)) for name, label in STEP_LABELS.items() if name in found),
     ]
-    bare = {label: found[name] for name, label in INDICATORS.items()}
+    bare = {label: run.final(name) for name, label in indicators.items()}
     bare |= {f"{name} kept": found.get(name) for name in ("policies", "parameters")}
     bare |= {f"{name} steps": found.get(f"{name}_steps") for name in ("training", "evaluation")}
     plain = tuple((label, bare.get(label, cell)) for label, cell in rows)
@@ -104,11 +104,11 @@ def points_table(run: RunData) -> Table:
 
 def comparison_table(section: Section) -> Table:
     """Methods side by side: mean ± standard deviation, and IQM with its interval, over seeds."""
-    labels = list(INDICATORS.values())
+    indicators = indicator_labels(section.runs)
     columns = ["method", "seeds"]
-    for name, label in INDICATORS.items():
+    for name, label in indicators.items():
         columns += [f"{label}: mean ± std", f"{label}: IQM [{CONFIDENCE:.0%} interval]"][: 1 + (name in COMPARED)]
-    found = [{name: estimate(group.values(name)) for name in INDICATORS} for group in section.groups]
+    found = [{name: estimate(group.values(name)) for name in indicators} for group in section.groups]
     rows, plain = [], []
     for group, its in zip(section.groups, found, strict=True):
         seeds = ", ".join(map(str, group.seeds))
@@ -117,7 +117,7 @@ def comparison_table(section: Section) -> Table:
             cells += [mean_and_std(one), iqm_and_interval(one)][: 1 + (name in COMPARED)]
         rows.append((group.label, seeds, *cells))
         plain.append((group.label, seeds, *(x for one in its.values() for x in one[:5])))
-    fields = [f"{label} {part}" for label in labels for part in ("mean", "std", "IQM", "low", "high")]
+    fields = [f"{label} {part}" for label in indicators.values() for part in ("mean", "std", "IQM", "low", "high")]
     return Table(
         f"comparison-{slug(section.title)}",
         f"Methods on {section.title}",
