@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sample_results import assert_names_no_machine
-from sample_runs import write_sample
+from sample_runs import SampleRun
 
 from ucb_moppo.bench import provenance
 from ucb_moppo.bench.result import is_result, make_result, read_result, write_result
@@ -23,7 +23,7 @@ PROVENANCE = provenance.Provenance("0123abc", {"cpu": "an abacus", "cores": 1})
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """The result of a sample run: four evaluations, 3,000 training steps between them."""
-    run = load_run(write_sample(tmp_path / "run", problem="Swimmer-v2", method="mean", seed=7))
+    run = load_run(SampleRun(problem="Swimmer-v2", method="mean", seed=7).write(tmp_path / "run"))
     write_result(tmp_path / "results" / "mean-seed7.json", make_result(run, PROVENANCE))
     return tmp_path / "results" / "mean-seed7.json"
 

@@ -18,7 +18,7 @@ import probe_envs
 import pytest
 from rich.console import Console
 from sample_results import assert_names_no_machine
-from sample_runs import write_sample
+from sample_runs import SampleRun
 from tiny_runs import TINY, assert_same, train_tiny, train_until
 from trade_runs import PROBLEM, SETTINGS
 
@@ -194,8 +194,8 @@ def sample_board(directory: Path, slots: int) -> Board:
     """Of three cells of 9,000 steps one has finished in 40 s, one stands at 3,000 after 20 s, one waits."""
     cells = [Cell("Swimmer-v2", "ucb", seed) for seed in range(3)]
     tasks = [Task(one, directory / "runs", directory / "results", 9000) for one in cells]
-    write_sample(tasks[0].run, problem="Swimmer-v2")
-    write_sample(tasks[1].run, problem="Swimmer-v2", num_stages=2, seed=1, finished=False)
+    SampleRun(problem="Swimmer-v2").write(tasks[0].run)
+    SampleRun(problem="Swimmer-v2", num_stages=2, seed=1, finished=False).write(tasks[1].run)
     return Board(tasks, slots, {cells[0].name: Ending(True)})
 
 

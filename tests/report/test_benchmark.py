@@ -10,27 +10,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sample_results import sample_result, write_results
-from sample_runs import write_sample
+from sample_results import write_results
 
-from ucb_moppo.bench.provenance import Provenance
-from ucb_moppo.bench.result import make_result, write_result
 from ucb_moppo.errors import DamagedFileError, RunFormatError
 from ucb_moppo.report import write_report
 from ucb_moppo.report.benchmark import SHARES, costs_table, efficiency_table, improvement_table, overview_table
 from ucb_moppo.report.data import (
-    RunData,
     Section,
-    describe_runs,
     load_all,
-    load_data,
-    make_groups,
     make_sections,
 )
 from ucb_moppo.report.paper import published
-from ucb_moppo.report.statistics import first_reached, probability_of_improvement
 from ucb_moppo.report.tables import comparison_table, plus_minus, to_html, to_latex, to_markdown
-from ucb_moppo.store.run import load_run
 
 # Final HV by seed. Evaluations at 100, 1,200 and 2,300 environment steps (1, 11, 21 s) have 0, half and all of it.
 SWIMMER = {"ucb": [10, 20, 30, 60], "fixed": [20, 20, 40, 5]}
@@ -74,47 +65,6 @@ def test_a_directory_of_results_gives_what_a_comparison_needs(sections: dict[str
     assert peer.all_steps.tolist() == [600, 1700, 2800]
     assert first.series("hypervolume").tolist() == [0, 50, 100]
     assert first.front.tolist() == [[1, 2], [2, 1]]
-
-
-def test_a_run_and_its_result_file_are_the_same_and_count_once(tmp_path: Path) -> None:
-    run = write_sample(tmp_path / "run", problem="Swimmer-v2")
-    write_result(tmp_path / "r" / "ucb.json", make_result(load_run(run), Provenance("0", {})))
-    (result,) = load_all([tmp_path / "r" / "ucb.json"])
-    data = load_data(run)
-    assert not isinstance(result, RunData)
-    np.testing.assert_array_equal(result.front, data.front)
-    for name in ("hypervolume", "expected_utility", "sparsity", "seconds", "training_steps"):
-        np.testing.assert_array_equal(result.series(name), data.series(name))
-    (both,) = load_all([tmp_path / "r", run])
-    assert isinstance(both, RunData)
-    assert len(make_groups([result, data])) == 1
-
-
-def test_other_methods_have_settings_of_their_own(tmp_path: Path) -> None:
-    """That PGMORL has a gamma or a budget and we another says nothing about our runs; what was trained is noted."""
-    ours = sample_result(
-        config={"problem": "p", "horizon": 1000, "steps": 2000, "search": {}, "ppo": {"gamma": 0.99}}
-    )
-    peer_config = {"problem": "p", "horizon": 1000, "steps": 2000, "settings": {"gamma": 0.995, "pop_size": 6}}
-    for name, result in (("a", ours), ("b", sample_result(method="pgmorl", config=peer_config))):
-        write_result(tmp_path / f"{name}.json", result)
-    assert [group.label for group in make_groups(load_all([tmp_path]))] == ["ucb", "pgmorl"]
-    assert "Training steps" not in comparison_table(make_sections(load_all([tmp_path]))[0]).note
-    steps = {"training": 700, "evaluation": 300, "pretraining": 200}
-    short = sample_result(method="pgmorl", config=peer_config | {"steps": 1500}, steps=steps)
-    write_result(tmp_path / "b.json", short)
-    (section,) = make_sections(load_all([tmp_path]))
-    assert [group.label for group in section.groups] == ["ucb", "pgmorl"]
-    assert comparison_table(section).note.endswith(" Training steps: ucb 2,000, pgmorl 900.")
-
-
-def test_a_run_that_time_ended_is_not_said_to_go_on(tmp_path: Path) -> None:
-    write_results(tmp_path, "Swimmer-v2", "ucb", [10])
-    assert describe_runs(load_all([tmp_path])) == "run ucb-seed0 · seed 0 · 2,000 training steps"
-    write_results(tmp_path, "Swimmer-v2", "pgmorl", [5], finished=False, stopped="max_seconds")
-    (peer,) = load_all([tmp_path / "Swimmer-v2" / "pgmorl-seed0.json"])
-    assert describe_runs([peer]) == "run pgmorl-seed0 · seed 0 · 2,000 training steps, where its time was up"
-    assert describe_runs(load_all([tmp_path])).endswith(" · 2,000 training steps · 1 ended by a limit of time")
 
 
 def test_a_method_is_the_same_column_whatever_another_did_on_one_problem(tmp_path: Path) -> None:
@@ -181,33 +131,6 @@ def test_comparison_by_hand(sections: dict[str, Section]) -> None:
     assert table.bold == {(0, 2), (0, 3), (0, 4), (0, 5)}
 
 
-def test_probability_of_improvement_by_hand() -> None:
-    """Pairs that 10, 20, 30, 60 win against 20, 20, 40, 5, ties half: 1 + 2 + 3 + 4 = 10 of 16.
-
-    100, 90, 80 against 50, 100, 60: 2.5 + 2 + 2 = 6.5 of 9.
-    """
-    swimmer, hopper = ((np.array(x["ucb"], float), np.array(x["fixed"], float)) for x in (SWIMMER, HOPPER))
-    found = probability_of_improvement([swimmer])
-    assert found.value == 10 / 16
-    assert found.low < 10 / 16 < found.high
-    np.testing.assert_allclose(probability_of_improvement([swimmer[::-1]]).value, 6 / 16)
-    np.testing.assert_allclose(probability_of_improvement([hopper]).value, 6.5 / 9)
-    np.testing.assert_allclose(probability_of_improvement([swimmer, hopper]).value, (10 / 16 + 6.5 / 9) / 2)
-
-
-def test_probability_at_its_limits() -> None:
-    low, high = np.array([1.0, 2.0, 3.0]), np.array([4.0, 5.0])
-    assert probability_of_improvement([(high, low)]) == (1, 1, 1)
-    assert probability_of_improvement([(low, high)]) == (0, 0, 0)
-    assert probability_of_improvement([(low[:1], low[:1])])[0] == 0.5
-    assert all(map(math.isnan, probability_of_improvement([(low[:1], high[:1])])[1:]))
-
-
-def test_the_interval_of_a_probability_by_enumeration() -> None:
-    """Against the single value 0 a resample of (−1, 1) wins 0, ½ or 1 with probability ¼, ½, ¼: all of [0, 1]."""
-    assert probability_of_improvement([(np.array([-1.0, 1.0]), np.array([0.0]))]) == (0.5, 0.0, 1.0)
-
-
 def test_improvement_table_pairs_every_method_with_every_other(sections: dict[str, Section]) -> None:
     table = improvement_table([sections["Hopper-v2"]])
     assert table.columns == ("", "method", "over ucb", "over fixed", "over pgmorl")
@@ -221,15 +144,6 @@ def test_improvement_table_pairs_every_method_with_every_other(sections: dict[st
     everything = rows_of(improvement_table(list(sections.values())), by=2)
     assert everything["HV", "ucb"][1].startswith("0.67 [")  # (0.625 + 0.722) / 2
     assert everything["HV", "ucb"][2] == "1.00 [1.00, 1.00]"  # on the one problem that has both
-
-
-def test_first_reached_is_the_first_evaluation_at_or_above() -> None:
-    costs, values = np.array([1.0, 2.0, 3.0, 4.0]), np.array([0.0, 5.0, 4.0, 6.0])
-    assert first_reached(costs, values, 5.0) == 2
-    assert first_reached(costs, values, 4.5) == 2  # where it stood at 2; between 1 and 2 nobody looked
-    assert first_reached(costs, values, 5.5) == 4
-    assert first_reached(costs, values, 6.5) == math.inf
-    assert first_reached(costs, np.array([np.nan, 7.0, np.nan, 7.0]), 7.0) == 2
 
 
 def test_steps_and_seconds_to_shares_of_the_best_by_hand(sections: dict[str, Section]) -> None:

@@ -5,15 +5,29 @@ import shutil
 
 import numpy as np
 import pytest
-from sample_runs import STEPS_PER_STAGE, rewrite, write_sample
+from sample_results import sample_result, write_results
+from sample_runs import STEPS_PER_STAGE, SampleRun, add_indicator, rewrite
 
+from ucb_moppo.bench.provenance import Provenance
+from ucb_moppo.bench.result import make_result, write_result
 from ucb_moppo.errors import RunFormatError
-from ucb_moppo.report.data import describe_runs, load_all, load_data, make_groups, make_sections
+from ucb_moppo.report.data import (
+    INDICATORS,
+    RunData,
+    describe_runs,
+    indicator_labels,
+    load_all,
+    load_data,
+    make_groups,
+    make_sections,
+)
+from ucb_moppo.report.tables import comparison_table
+from ucb_moppo.store.run import load_run
 
 
 @pytest.fixture
 def run(tmp_path):
-    return write_sample(tmp_path / "one")
+    return SampleRun().write(tmp_path / "one")
 
 
 def test_reads_everything(run):
@@ -89,24 +103,24 @@ def test_runs_of_the_same_name_are_told_apart(run, tmp_path):
 def test_groups_hold_runs_that_differ_in_their_seed_alone(tmp_path):
     runs = load_all(
         [
-            write_sample(tmp_path / "a", seed=1),
-            write_sample(tmp_path / "b", seed=0),
-            write_sample(tmp_path / "c", method="mean"),
+            SampleRun(seed=1).write(tmp_path / "a"),
+            SampleRun(seed=0).write(tmp_path / "b"),
+            SampleRun(method="mean").write(tmp_path / "c"),
         ]
     )
     assert [(group.label, group.seeds) for group in make_groups(runs)] == [("ucb", [0, 1]), ("mean", [0])]
 
 
 def test_groups_name_settings_that_differ(tmp_path):
-    runs = load_all([write_sample(tmp_path / "a"), write_sample(tmp_path / "b", gamma=0.5)])
+    runs = load_all([SampleRun().write(tmp_path / "a"), SampleRun(settings={"gamma": 0.5}).write(tmp_path / "b")])
     assert [group.label for group in make_groups(runs)] == ["ucb (gamma 0.5)", "ucb (gamma 0.99)"]
 
 
 def test_horizons_do_not_share_a_section(tmp_path):
     runs = load_all(
         [
-            write_sample(tmp_path / "a", problem="Swimmer-v2"),
-            write_sample(tmp_path / "b", problem="Swimmer-v2", horizon=500),
+            SampleRun(problem="Swimmer-v2").write(tmp_path / "a"),
+            SampleRun(problem="Swimmer-v2", horizon=500).write(tmp_path / "b"),
         ]
     )
     titles = [section.title for section in make_sections(runs)]
@@ -117,7 +131,7 @@ def test_horizons_do_not_share_a_section(tmp_path):
 
 
 def test_description_names_runs_seeds_and_steps(tmp_path):
-    paths = [write_sample(tmp_path / f"r{seed}", seed=seed, finished=seed == 0) for seed in range(6)]
+    paths = [SampleRun(seed=seed, finished=seed == 0).write(tmp_path / f"r{seed}") for seed in range(6)]
     one, six = describe_runs(load_all(paths[:1])), describe_runs(load_all(paths))
     assert one == "run r0 · seed 0 · 9,000 training steps"
     assert six == "6 runs: paper-problem ucb seeds 0, 1, 2, 3, 4, 5 · 9,000 training steps · 5 still training"
@@ -125,3 +139,77 @@ def test_description_names_runs_seeds_and_steps(tmp_path):
 
 def test_the_sample_is_json_all_through(run):
     assert json.loads((run / "config.json").read_text())["problem"] == "paper-problem"
+
+
+def test_a_run_and_its_result_file_are_the_same_and_count_once(tmp_path):
+    run = SampleRun(problem="Swimmer-v2").write(tmp_path / "run")
+    write_result(tmp_path / "r" / "ucb.json", make_result(load_run(run), Provenance("0", {})))
+    (result,) = load_all([tmp_path / "r" / "ucb.json"])
+    data = load_data(run)
+    assert not isinstance(result, RunData)
+    np.testing.assert_array_equal(result.front, data.front)
+    for name in ("hypervolume", "expected_utility", "sparsity", "seconds", "training_steps"):
+        np.testing.assert_array_equal(result.series(name), data.series(name))
+    (both,) = load_all([tmp_path / "r", run])
+    assert isinstance(both, RunData)
+    assert len(make_groups([result, data])) == 1
+
+
+def test_other_methods_have_settings_of_their_own(tmp_path):
+    """That PGMORL has a gamma or a budget and we another says nothing about our runs; what was trained is noted."""
+    ours = sample_result(
+        config={"problem": "p", "horizon": 1000, "steps": 2000, "search": {}, "ppo": {"gamma": 0.99}}
+    )
+    peer_config = {"problem": "p", "horizon": 1000, "steps": 2000, "settings": {"gamma": 0.995, "pop_size": 6}}
+    for name, result in (("a", ours), ("b", sample_result(method="pgmorl", config=peer_config))):
+        write_result(tmp_path / f"{name}.json", result)
+    assert [group.label for group in make_groups(load_all([tmp_path]))] == ["ucb", "pgmorl"]
+    assert "Training steps" not in comparison_table(make_sections(load_all([tmp_path]))[0]).note
+    steps = {"training": 700, "evaluation": 300, "pretraining": 200}
+    short = sample_result(method="pgmorl", config=peer_config | {"steps": 1500}, steps=steps)
+    write_result(tmp_path / "b.json", short)
+    (section,) = make_sections(load_all([tmp_path]))
+    assert [group.label for group in section.groups] == ["ucb", "pgmorl"]
+    assert comparison_table(section).note.endswith(" Training steps: ucb 2,000, pgmorl 900.")
+
+
+def test_a_run_that_time_ended_is_not_said_to_go_on(tmp_path):
+    write_results(tmp_path, "Swimmer-v2", "ucb", [10])
+    assert describe_runs(load_all([tmp_path])) == "run ucb-seed0 · seed 0 · 2,000 training steps"
+    write_results(tmp_path, "Swimmer-v2", "pgmorl", [5], finished=False, stopped="max_seconds")
+    (peer,) = load_all([tmp_path / "Swimmer-v2" / "pgmorl-seed0.json"])
+    assert describe_runs([peer]) == "run pgmorl-seed0 · seed 0 · 2,000 training steps, where its time was up"
+    assert describe_runs(load_all([tmp_path])).endswith(" · 2,000 training steps · 1 ended by a limit of time")
+
+
+# --- extra indicators --------------------------------------------------------------------------------------
+
+
+def test_an_extra_indicator_is_read_beside_the_others(run):
+    data = load_data(run)
+    assert data.extra_indicators == []
+    assert indicator_labels([data]) == INDICATORS
+    add_indicator(run, "my_lab:spread", [1.0, None, 4.0, 9.0])
+    data = load_data(run)
+    assert data.extra_indicators == ["my_lab:spread"]
+    assert list(indicator_labels([data]).items())[4:] == [("my_lab:spread", "my_lab:spread")]
+    np.testing.assert_array_equal(data.series("my_lab:spread"), [1.0, np.nan, 4.0, 9.0])
+    assert data.final("my_lab:spread") == 9.0
+
+
+def test_an_extra_indicator_does_not_hide_one_of_ours(run):
+    before = load_data(run).final("hypervolume")
+    add_indicator(run, "hypervolume", [-1.0] * 4)
+    data = load_data(run)
+    assert data.extra_indicators == []
+    assert data.final("hypervolume") == before
+
+
+@pytest.mark.parametrize("name", ["summary.json", "metrics.jsonl"])
+@pytest.mark.parametrize("extra", [["spread"], {"spread": "wide"}, 3])
+def test_extra_indicators_that_are_no_numbers_are_named(run, name, extra):
+    lines = [json.loads(line) for line in (run / name).read_text().splitlines()] if name[-1] == "l" else None
+    records = lines or [json.loads((run / name).read_text())]
+    rewrite(run, name, "\n".join(json.dumps(one | {"extra_indicators": extra}) for one in records).encode() + b"\n")
+    with pytest.raises(RunFormatError, match=rf"{name}: extra_indicators must hold a number"):
+        load_data(run)

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from sample_runs import write_sample
+from sample_runs import SampleRun, add_indicator
 
 from ucb_moppo.report import tables
 from ucb_moppo.report.data import load_all, load_data, make_sections
@@ -20,7 +20,7 @@ def sections(tmp_path):
     for method, seed, hv in (("ucb", 0, 10.0), ("ucb", 1, 20.0), ("ucb", 2, 60.0), ("mean", 0, 30.0)):
         found = {"hypervolume": hv, "expected_utility": hv / 10}
         name = f"{method}{seed}"
-        paths.append(write_sample(tmp_path / name, problem="Swimmer-v2", method=method, seed=seed, found=found))
+        paths.append(SampleRun(problem="Swimmer-v2", method=method, seed=seed, found=found).write(tmp_path / name))
     return make_sections(load_all(paths))
 
 
@@ -67,7 +67,7 @@ def test_paper_csv_has_bare_numbers_and_the_protocol(sections):
 
 
 def test_runs_of_another_horizon_get_no_paper_column(tmp_path):
-    path = write_sample(tmp_path / "short", problem="Swimmer-v2", horizon=500)
+    path = SampleRun(problem="Swimmer-v2", horizon=500).write(tmp_path / "short")
     table = tables.paper_table(make_sections(load_all([path]))[0])
     assert table is not None
     assert not any(row[1].startswith("this report") for row in table.rows)
@@ -75,9 +75,11 @@ def test_runs_of_another_horizon_get_no_paper_column(tmp_path):
 
 
 def test_runs_under_pgmorls_protocol_stand_beside_class_a_alone(tmp_path):
-    settings = {"problem": "Walker2d-v2", "protocol": "pgmorl", "horizon": 500, "found": {"hypervolume": 5e6}}
-    both = [write_sample(tmp_path / "a", **settings), write_sample(tmp_path / "b", problem="Walker2d-v2")]
-    sections = make_sections(load_all(both))
+    under_a = SampleRun(
+        problem="Walker2d-v2", horizon=500, settings={"protocol": "pgmorl"}, found={"hypervolume": 5e6}
+    )
+    under_b = SampleRun(problem="Walker2d-v2")
+    sections = make_sections(load_all([under_a.write(tmp_path / "a"), under_b.write(tmp_path / "b")]))
     assert len(sections) == 2  # never in one table with the other protocol
     table = tables.paper_table(sections[0])
     assert table is not None
@@ -114,7 +116,7 @@ def test_kept_csv_has_a_row_per_seed(sections):
 
 
 def test_summary_is_rounded_for_the_eye_and_whole_in_the_csv(tmp_path):
-    data = load_data(write_sample(tmp_path / "one", found={"hypervolume": 21962027.25, "cardinality": 14}))
+    data = load_data(SampleRun(found={"hypervolume": 21962027.25, "cardinality": 14}).write(tmp_path / "one"))
     table = tables.summary_table(data)
     shown, bare = dict(table.rows), dict(csv.reader(io.StringIO(tables.to_csv(table))))
     assert (shown["HV"], bare["HV"]) == ("2.196e7", "21962027.25")
@@ -122,8 +124,26 @@ def test_summary_is_rounded_for_the_eye_and_whole_in_the_csv(tmp_path):
     assert (shown["training steps"], bare["training steps"]) == ("9,000", "9000")
 
 
+def test_extra_indicators_have_a_row_and_a_column_where_a_run_has_them(tmp_path):
+    paths = [SampleRun(seed=seed).write(tmp_path / f"r{seed}") for seed in (0, 1)]
+    paths.append(SampleRun(method="mean").write(tmp_path / "mean"))
+    before = tables.comparison_table(make_sections(load_all(paths))[0])
+    for path, last in zip(paths, (0.25, 0.75), strict=False):
+        add_indicator(path, "my_lab:spread", [0.0, 0.0, 0.0, last])
+    table = tables.comparison_table(make_sections(load_all(paths))[0])
+    assert table.columns == (*before.columns, "my_lab:spread: mean ± std")
+    # The mean of 0.25 and 0.75 is ½; deviations ∓¼ over n − 1 = 1 give √⅛ = 0.35355.
+    assert [row[-1] for row in table.rows] == ["0.500 ± 0.354", tables.NONE]
+    assert [row[:-1] for row in table.rows] == list(before.rows)
+    assert plain_row(table, "ucb")["my_lab:spread mean"] == 0.5
+    assert table.bold == before.bold
+    with_it, without = (dict(tables.summary_table(load_data(path)).rows) for path in (paths[0], paths[2]))
+    assert with_it["my_lab:spread"] == "0.250"
+    assert list(without) == [name for name in with_it if name != "my_lab:spread"]
+
+
 def test_aggregate_scores_are_shares_of_the_best_run(sections, tmp_path):
-    other = write_sample(tmp_path / "d", problem="Hopper-v2", seed=0)
+    other = SampleRun(problem="Hopper-v2", seed=0).write(tmp_path / "d")
     table = tables.aggregate_table([*sections, *make_sections(load_all([other]))])
     # ucb: 10/60, 20/60, 60/60 on Swimmer and 1 on Hopper; mean: 30/60.
     assert plain_row(table, "ucb")["mean"] == pytest.approx((1 / 6 + 1 / 3 + 1 + 1) / 4)
@@ -131,7 +151,7 @@ def test_aggregate_scores_are_shares_of_the_best_run(sections, tmp_path):
 
 
 def test_points_table_is_the_front(tmp_path):
-    data = load_data(write_sample(tmp_path / "one"))
+    data = load_data(SampleRun().write(tmp_path / "one"))
     _, rows = tables.points_table(data).plain
     assert len(rows) == int(data.on_front.sum())
     firsts = [row[3] for row in rows]

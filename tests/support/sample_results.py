@@ -53,7 +53,7 @@ def write_results(directory: Path, problem: str, method: str, hypervolumes: Sequ
     """A result file per hypervolume, seeds 0, 1, …, where a sweep would put them. EU is a tenth of HV."""
     for seed, value in enumerate(hypervolumes):
         result = sample_result(problem, method, seed, value, value / 10, **others)
-        write_result(directory / directory_name(problem) / f"{method}-seed{seed}.json", result)
+        write_result(directory / directory_name(problem) / f"{directory_name(method)}-seed{seed}.json", result)
 
 
 def texts(data: Any) -> list[str]:

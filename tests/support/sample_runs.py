@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ucb_moppo.config import default_config, override, resolve, to_json
+from ucb_moppo.config import Config, default_config, override, resolve, to_json
 from ucb_moppo.engine.trainer import make_run_decomposition
 from ucb_moppo.envs import make_spec
 from ucb_moppo.objectives.pareto import cardinality, expected_utility, hypervolume, sparsity
 from ucb_moppo.objectives.weights import even_weights
 from ucb_moppo.policy.networks import ACTOR_GAIN, init_mlp
 from ucb_moppo.spec import ActionSpec, EnvSpec
-from ucb_moppo.store.layout import MANIFEST
+from ucb_moppo.store.layout import MANIFEST, METRICS, SUMMARY
 from ucb_moppo.store.storage import make_digest
 from ucb_moppo.store.writer import RunWriter
 
@@ -32,49 +32,81 @@ def sample_spec(num_objectives: int) -> EnvSpec:
     return EnvSpec("paper-problem", names, 3, action, 100, (0.0,) * num_objectives)
 
 
-def arc_returns(weights: NDArray, stage: int, num_stages: int, scale: float = 100.0) -> NDArray:
-    """Returns [K, P, m] on a growing sphere: r·w/|w| with r from scale/2 to scale. At the end all on the front."""
-    radius = scale * (0.5 + 0.5 * stage / (num_stages - 1))
-    return radius * weights / np.linalg.norm(weights, axis=-1, keepdims=True)
+def arc_returns(weights: NDArray, stage: int, num_stages: int, radius: float) -> NDArray:
+    """Returns [K, P, m] on a sphere: r·w/|w|, where r grows from radius/2 to radius. All are on the front."""
+    reached = radius * (0.5 + 0.5 * stage / (num_stages - 1))
+    return reached * weights / np.linalg.norm(weights, axis=-1, keepdims=True)
 
 
-def write_sample(
-    path: Path,
-    *,
-    problem: str | None = None,
-    num_objectives: int = 2,
-    method: str = "ucb",
-    seed: int = 0,
-    num_policies: int = 3,
-    probes: int = 4,
-    num_stages: int = 4,
-    scale: float = 100.0,
-    finished: bool = True,
-    returns: Sequence[NDArray] | None = None,
-    found: Mapping[str, float] = MappingProxyType({}),
-    **settings: Any,
-) -> Path:
-    """A run of ``num_stages`` evaluations on the arc, or with the given ``returns`` [K, P, m] of each.
+@dataclass(frozen=True)
+class SampleRun:
+    """A run to write: ``SampleRun(method="mean", seed=7).write(path)``.
 
-    ``found`` replaces what the summary says was found.
+    K policies of P weights each are evaluated at every stage, with returns on a growing arc; ``showing`` makes one
+    with returns of your own.
     """
-    spec = make_spec(problem, settings.get("horizon")) if problem else sample_spec(num_objectives)
-    config = override(
-        default_config(problem or "Swimmer-v2", "paper"),
-        **{"method": method, "seed": seed, "policies": num_policies, "probes": probes, "active": 2, "samples": 10},
-        **{"steps": 10 * num_policies * 50, **settings},
-    )
-    config = resolve(config, spec)
-    data = to_json(config) | {"problem": spec.name}
-    path.mkdir(parents=True)
-    writer, parts = RunWriter(path, data, spec), make_run_decomposition(config, spec)
-    for stage in range(num_stages):
-        values = arc_returns(parts.probes, stage, num_stages, scale) if returns is None else returns[stage]
-        summary = stage_summary(spec, data, values, stage, finished and stage == num_stages - 1) | found
-        metrics = stage_metrics(spec, stage, parts.candidates, values, method)
-        tensors = random_tensors(spec, num_policies)
-        writer.write_stage(stage, metrics, parts.probes, values, tensors, summary)
-    return path
+
+    problem: str | None = None
+    """One that exists, or None: one on paper, of ``num_objectives``."""
+    num_objectives: int = 2
+    horizon: int | None = None
+    method: str = "ucb"
+    seed: int = 0
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Any other settings of the run."""
+
+    num_policies: int = 3
+    probes: int = 4
+    num_stages: int = 4
+    radius: float = 100.0
+    """Of the arc at the last stage."""
+    returns: tuple[NDArray, ...] = ()
+    """[K, P, m] of every stage, instead of the arc."""
+
+    finished: bool = True
+    found: Mapping[str, float] = field(default_factory=dict)
+    """What the summary says was found, instead of what was."""
+
+    @classmethod
+    def showing(cls, *returns: NDArray) -> SampleRun:
+        """A run with the given returns [K, P, m], one array per stage."""
+        num_policies, probes, num_objectives = returns[0].shape
+        return cls(
+            num_objectives=num_objectives,
+            num_policies=num_policies,
+            probes=probes,
+            num_stages=len(returns),
+            returns=returns,
+        )
+
+    def write(self, path: Path) -> Path:
+        """Write all stages into the directory ``path``, which is returned."""
+        spec, config = self._resolve()
+        data, parts = to_json(config) | {"problem": spec.name}, make_run_decomposition(config, spec)
+        path.mkdir(parents=True)
+        writer = RunWriter(path, data, spec)
+        for stage in range(self.num_stages):
+            values = self._returns_at(stage, parts.probes)
+            finished = self.finished and stage == self.num_stages - 1
+            summary = stage_summary(spec, data, values, stage, finished) | self.found
+            metrics = stage_metrics(spec, stage, parts.candidates, values, self.method)
+            tensors = random_tensors(spec, self.num_policies)
+            writer.write_stage(stage, metrics, parts.probes, values, tensors, summary)
+        return path
+
+    def _resolve(self) -> tuple[EnvSpec, Config]:
+        spec = make_spec(self.problem, self.horizon) if self.problem else sample_spec(self.num_objectives)
+        settings = {
+            **{"method": self.method, "seed": self.seed, "horizon": self.horizon},
+            **{"policies": self.num_policies, "probes": self.probes, "active": 2, "samples": 10},
+            **{"steps": 10 * self.num_policies * 50, **self.settings},
+        }
+        return spec, resolve(override(default_config(self.problem or "Swimmer-v2", "paper"), **settings), spec)
+
+    def _returns_at(self, stage: int, weights: NDArray) -> NDArray:
+        if self.returns:
+            return self.returns[stage]
+        return arc_returns(weights, stage, self.num_stages, self.radius)
 
 
 def indicators(values: NDArray, spec: EnvSpec) -> dict[str, float]:
@@ -154,3 +186,13 @@ def rewrite(run: Path, name: str, data: bytes) -> None:
     manifest["files"][name] = [make_digest(data).to_json()]
     (run / name).write_bytes(data)
     (run / MANIFEST).write_text(json.dumps(manifest))
+
+
+def add_indicator(run: Path, name: str, values: Sequence[float | None]) -> None:
+    """Give a run an indicator of somebody's own: its value at every stage, the last one in the summary too."""
+    lines = [json.loads(line) for line in (run / METRICS).read_text().splitlines()]
+    summary = json.loads((run / SUMMARY).read_text())
+    for record, value in zip([*lines, summary], [*values, values[-1]], strict=True):
+        record.setdefault("extra_indicators", {})[name] = value
+    rewrite(run, METRICS, "".join(f"{json.dumps(line)}\n" for line in lines).encode())
+    rewrite(run, SUMMARY, json.dumps(summary).encode())

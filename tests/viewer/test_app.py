@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from sample_runs import write_sample
+from sample_runs import SampleRun
 
 from ucb_moppo.errors import ConfigError, RunFormatError
 
@@ -19,7 +19,7 @@ from ucb_moppo.viewer.sources import open_sources
 
 @pytest.fixture
 def run(tmp_path):
-    return write_sample(tmp_path / "one")
+    return SampleRun().write(tmp_path / "one")
 
 
 @pytest.fixture
@@ -141,6 +141,6 @@ def test_what_is_no_run_is_refused(tmp_path, capsys):
 
 
 def test_runs_of_different_problems_are_not_compared(run, tmp_path):
-    other = write_sample(tmp_path / "swimmer", problem="Swimmer-v2")
+    other = SampleRun(problem="Swimmer-v2").write(tmp_path / "swimmer")
     with pytest.raises(ConfigError, match="same problem"):
         open_sources(run, other)

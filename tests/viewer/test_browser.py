@@ -3,10 +3,11 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from sample_runs import rewrite, write_sample
+from sample_runs import SampleRun, rewrite
 
 pytest.importorskip("dash", reason="the viewer is not installed: pip install 'ucb-moppo[viewer]'")
 
@@ -15,11 +16,13 @@ from served_page import served
 import ucb_moppo
 from ucb_moppo.report.tables import number
 
+SWIMMER = SampleRun(problem="Swimmer-v2", horizon=40)
+
 
 @pytest.fixture(scope="module")
 def swimmer(tmp_path_factory):
     path = tmp_path_factory.mktemp("runs") / "swimmer"
-    return write_sample(path, problem="Swimmer-v2", num_policies=3, probes=4, horizon=40)
+    return SWIMMER.write(path)
 
 
 def chosen_marker(page):
@@ -138,7 +141,7 @@ def test_history_shows_how_the_front_grew(page, swimmer):
 
 @pytest.mark.parametrize("num_objectives", [3, 5])
 def test_more_objectives(page, tmp_path, num_objectives):
-    run = write_sample(tmp_path / "many", num_objectives=num_objectives, num_policies=4, num_stages=3)
+    run = SampleRun(num_objectives=num_objectives, num_policies=4, num_stages=3).write(tmp_path / "many")
     with served(run) as address:
         open_page(page, address)
         set_slider(page, "energy", 0.7)
@@ -149,7 +152,7 @@ def test_more_objectives(page, tmp_path, num_objectives):
 
 
 def test_a_second_run_is_laid_over(page, swimmer, tmp_path):
-    other = write_sample(tmp_path / "other", problem="Swimmer-v2", num_policies=3, probes=4, horizon=40, scale=120)
+    other = replace(SWIMMER, radius=120.0).write(tmp_path / "other")
     with served(swimmer, other) as address:
         open_page(page, address)
         page.wait_for_function("() => document.querySelector('#status').innerText.includes('compared with other')")
@@ -161,7 +164,7 @@ def test_a_second_run_is_laid_over(page, swimmer, tmp_path):
 
 def test_a_run_that_trains_on_is_followed(page, tmp_path):
     run = tmp_path / "live"
-    whole = write_sample(tmp_path / "whole", finished=False)
+    whole = SampleRun(finished=False).write(tmp_path / "whole")
     run.mkdir()
     for name in ("config.json", "policies.json"):
         shutil.copy(whole / name, run)
@@ -184,7 +187,7 @@ def test_a_run_that_trains_on_is_followed(page, tmp_path):
 
 
 def test_a_run_that_breaks_gets_a_message(page, tmp_path):
-    run = write_sample(tmp_path / "breaking")
+    run = SampleRun().write(tmp_path / "breaking")
     with served(run) as address:
         open_page(page, address)
         (run / "front.csv").write_text("nonsense\n1\n")

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sample_runs import write_sample
+from sample_runs import SampleRun
 
 from ucb_moppo.report.data import load_data
 from ucb_moppo.viewer.choice import choice_at, choose, describe_difference, find_neighbours, pickable_rows
@@ -12,7 +12,7 @@ from ucb_moppo.viewer.choice import choice_at, choose, describe_difference, find
 def corner(tmp_path):
     """Two policies of two weights each: returns (10, 40), (20, 30), (15, 15) dominated, (40, 10)."""
     values = np.array([[[10.0, 40.0], [20.0, 30.0]], [[15.0, 15.0], [40.0, 10.0]]])
-    path = write_sample(tmp_path / "corner", num_policies=2, probes=2, num_stages=2, returns=[values / 2, values])
+    path = SampleRun.showing(values / 2, values).write(tmp_path / "corner")
     return load_data(path)
 
 
@@ -41,7 +41,7 @@ def test_the_middle_has_a_neighbour_on_either_side(corner):
 def test_neighbours_are_far_enough_to_notice(tmp_path):
     # The first objective spans 100: from 50 to 51 is 1% of it, to 60 is 10%.
     values = np.array([[[0.0, 100.0], [50.0, 50.0]], [[51.0, 49.0], [60.0, 40.0]], [[99.5, 1.0], [100.0, 0.0]]])
-    data = load_data(write_sample(tmp_path / "near", num_policies=3, probes=2, num_stages=2, returns=[values] * 2))
+    data = load_data(SampleRun.showing(values, values).write(tmp_path / "near"))
     near = find_neighbours(data, choice_at(data, 1))
     assert [(n.objectives, n.choice.row) for n in near] == [((0,), 3), ((1,), 0)]
     # From 99.5, only 100 has more of the first: half a hundredth.
@@ -50,11 +50,7 @@ def test_neighbours_are_far_enough_to_notice(tmp_path):
 
 def test_a_neighbour_with_more_of_two_objectives_stands_once(tmp_path):
     values = np.array([[[10.0, 10.0, 90.0], [60.0, 60.0, 10.0]]])
-    data = load_data(
-        write_sample(
-            tmp_path / "both", num_objectives=3, num_policies=1, probes=2, num_stages=2, returns=[values] * 2
-        )
-    )
+    data = load_data(SampleRun.showing(values, values).write(tmp_path / "both"))
     (near,) = find_neighbours(data, choice_at(data, 0))
     assert near.objectives == (0, 1)
     assert near.difference == "500% more speed, 500% more energy, 89% less height"

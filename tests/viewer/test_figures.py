@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sample_runs import write_sample
+from sample_runs import SampleRun
 
 pytest.importorskip("plotly", reason="the viewer is not installed: pip install 'ucb-moppo[viewer]'")
 
@@ -23,7 +23,7 @@ def test_the_other_run_has_a_colour_that_no_weight_has(num_objectives):
 
 
 def test_the_words_of_the_outer_axes_have_room(tmp_path):
-    data = load_data(write_sample(tmp_path / "five", num_objectives=5))
+    data = load_data(SampleRun(num_objectives=5).write(tmp_path / "five"))
     chosen = choose(data, np.full(5, 0.2))
     for figure in (figures.front_figure(data, chosen, []), figures.history_figure(data, 1)):
         low, high = figure.layout.xaxis.range

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sample_runs import rewrite, write_sample
+from sample_runs import SampleRun, rewrite
 
 pytest.importorskip("imageio_ffmpeg", reason="videos are not installed: pip install 'ucb-moppo[viewer]'")
 
@@ -25,7 +25,7 @@ from ucb_moppo.viewer.video import find_video, frame_rate
 def swimmer(tmp_path_factory):
     """Two untrained policies; every episode has 12 steps."""
     path = tmp_path_factory.mktemp("runs") / "swimmer"
-    return write_sample(path, problem="Swimmer-v2", num_policies=2, probes=3, horizon=12)
+    return SampleRun(problem="Swimmer-v2", num_policies=2, probes=3, horizon=12).write(path)
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ def learn(run: Path) -> bytes:
 
 
 def test_new_policies_have_no_video_and_the_next_one_replaces_the_old(tmp_path):
-    run = write_sample(tmp_path / "swimmer", problem="Swimmer-v2", num_policies=2, probes=2, horizon=6)
+    run = SampleRun(problem="Swimmer-v2", num_policies=2, probes=2, horizon=6).write(tmp_path / "swimmer")
     old = rendered(run, 1)
     (run / "videos" / "mine.mp4").write_bytes(b"kept")
     rewrite(run, "policies.safetensors", learn(run))
@@ -93,7 +93,7 @@ def test_new_policies_have_no_video_and_the_next_one_replaces_the_old(tmp_path):
 
 
 def test_a_video_made_while_policies_are_replaced_is_of_those_it_shows(tmp_path):
-    run = write_sample(tmp_path / "swimmer", problem="Swimmer-v2", num_policies=2, probes=2, horizon=6)
+    run = SampleRun(problem="Swimmer-v2", num_policies=2, probes=2, horizon=6).write(tmp_path / "swimmer")
     before, after = (run / "policies.safetensors").read_bytes(), learn(run)
     rewrite(run, "policies.safetensors", after)
     manifest = json.loads((run / "manifest.json").read_text())
@@ -110,7 +110,7 @@ def test_a_video_made_while_policies_are_replaced_is_of_those_it_shows(tmp_path)
 
 
 def test_damaged_policies_have_no_video_but_a_reason(tmp_path):
-    run = write_sample(tmp_path / "damaged", problem="Swimmer-v2", num_policies=2, probes=2)
+    run = SampleRun(problem="Swimmer-v2", num_policies=2, probes=2).write(tmp_path / "damaged")
     (run / "policies.safetensors").write_bytes(b"nonsense")
     renderer = Renderer()
     renderer.request(run, 0)
@@ -126,7 +126,7 @@ def test_render_ahead_tells_how_far_it_is(swimmer, told):
 
 def test_an_environment_that_cannot_be_drawn_says_so(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[1] / "support"))
-    run = write_sample(tmp_path / "counter", problem="probe_envs:probe/Counter-v0", num_policies=2, probes=2)
+    run = SampleRun(problem="probe_envs:probe/Counter-v0", num_policies=2, probes=2).write(tmp_path / "counter")
     (line,) = [line for line in render_rows(run, [0]) if "error" in line]
     assert "probe/Counter-v0 cannot be drawn" in line["error"]
     assert "Traceback" not in line["error"]

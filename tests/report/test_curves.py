@@ -1,0 +1,51 @@
+"""Figures over training: the curves of every indicator, and what a run cost."""
+
+import numpy as np
+from sample_runs import SampleRun, add_indicator
+
+from ucb_moppo.report.curves import bands_picture, indicators_picture, label_that_fits, short_count, spent_seconds
+from ucb_moppo.report.data import load_all, load_data, make_sections
+
+
+def curves_of(picture):
+    """The values of every line of a figure, by the title of its panel."""
+    return {
+        axes.get_title(): [line.get_ydata().tolist() for line in axes.get_lines()] for axes in picture.figure.axes
+    }
+
+
+def test_a_run_has_a_curve_of_each_indicator(tmp_path):
+    run = SampleRun(num_stages=3).write(tmp_path / "one")
+    data = load_data(run)
+    assert list(curves_of(indicators_picture(data))) == ["hypervolume", "expected utility", "sparsity"]
+    add_indicator(run, "my_lab:spread", [1.0, 4.0, 9.0])
+    curves = curves_of(indicators_picture(load_data(run)))
+    assert list(curves) == ["hypervolume", "expected utility", "sparsity", "my_lab:spread"]
+    assert curves["hypervolume"] == [data.series("hypervolume").tolist()]
+    assert curves["my_lab:spread"] == [[1.0, 4.0, 9.0]]
+
+
+def test_bands_of_an_extra_indicator_are_of_the_runs_that_have_it(tmp_path):
+    """ucb: the mean of (1, 4, 9) and (3, 6, 7) is (2, 5, 8), its third seed has none; nor has any of mean."""
+    paths = [SampleRun(seed=seed, num_stages=3).write(tmp_path / f"ucb{seed}") for seed in range(3)]
+    paths.append(SampleRun(method="mean", num_stages=3).write(tmp_path / "mean0"))
+    add_indicator(paths[0], "spread", [1.0, 4.0, 9.0])
+    add_indicator(paths[1], "spread", [3.0, 6.0, 7.0])
+    (section,) = make_sections(load_all(paths))
+    curves = curves_of(bands_picture(section))
+    assert list(curves) == ["hypervolume", "expected utility", "spread"]
+    ucb, mean = curves["spread"]
+    assert ucb == [2.0, 5.0, 8.0]
+    assert np.isnan(mean).all()
+
+
+def test_bars_say_what_fits():
+    assert label_that_fits(0.87, "5M steps") == "87%\n5M steps"
+    assert label_that_fits(0.10, "727k steps") == "10%"
+    assert label_that_fits(0.03, "1 s") == ""
+    assert [short_count(x) for x in (727_223, 1_351_660, 5_000_000, 999)] == ["727k", "1.35M", "5M", "999"]
+
+
+def test_time_is_shared_out(tmp_path):
+    data = load_data(SampleRun().write(tmp_path / "one"))
+    assert spent_seconds(data) == {"training": 24.0, "evaluating": 12.0, "selecting": 4.0}

@@ -1,0 +1,24 @@
+"""Figures of the search for weights, against counts and errors that are known."""
+
+import numpy as np
+from sample_runs import SampleRun
+
+from ucb_moppo.report.data import load_data
+from ucb_moppo.report.weight_search import selection_counts, surrogate_picture
+
+
+def test_selection_counts_environments_near_each_weight(tmp_path):
+    # Two policies with probes at w_1 = 0, ¼, … of their halves; all train on their first two candidates,
+    # which are the nearest to the first probe of each.
+    data = load_data(SampleRun(num_policies=2, probes=3).write(tmp_path / "one"))
+    counts = selection_counts(data)
+    assert counts.shape == (3, 6)
+    np.testing.assert_array_equal(counts, [[2, 0, 0, 2, 0, 0]] * 3)
+
+
+def test_surrogate_figure_shows_error_and_bonus(tmp_path):
+    figure = surrogate_picture(load_data(SampleRun().write(tmp_path / "one"))).figure
+    error, no_change = figure.axes[1].get_lines()
+    assert set(error.get_ydata()) == {1.0}
+    assert set(no_change.get_ydata()) == {3.0}
+    assert set(figure.axes[2].get_lines()[0].get_ydata()) == {0.25}
