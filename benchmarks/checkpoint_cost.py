@@ -20,7 +20,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from ucb_moppo.config import default_config, override, resolve
+from ucb_moppo.config import default_settings, override, resolve
 from ucb_moppo.engine.trainer import Trainer
 from ucb_moppo.envs import PROBLEMS, make_spec
 from ucb_moppo.runtime.executor import LocalExecutor
@@ -52,7 +52,7 @@ def median_seconds(call: Callable[[], object], times: int) -> float:
 
 def measure_cost(problem: str, iterations: int = 3, directory: Path = Path(".")) -> Cost:
     """Train a few iterations of ``problem`` and save them a few times in ``directory``."""
-    config = override(default_config(problem), shards=1)
+    config = override(default_settings(problem), shards=1)
     spec = make_spec(problem, config.horizon, config.reference_point)
     config = resolve(config, spec)
     executor = LocalExecutor(config)

@@ -22,7 +22,7 @@ import jax
 import numpy as np
 import tyro
 
-from ucb_moppo.config import Config, default_config, override, resolve
+from ucb_moppo.config import MoppoConfig, default_settings, override, resolve
 from ucb_moppo.cores import available_cores
 from ucb_moppo.engine.rollout import apply_actors, make_actors
 from ucb_moppo.engine.shard import Shard
@@ -39,13 +39,13 @@ class Layout:
     cpu: Callable[[], float] = process_time
 
 
-def one_process(config: Config) -> tuple[Layout, Shard]:
+def one_process(config: MoppoConfig) -> tuple[Layout, Shard]:
     shard = Shard(config, range(config.num_policies))
     weights = shard._uniform_weights()
     return Layout("one process", lambda: shard.train(weights, 1)), shard
 
 
-def halves_in_threads(config: Config) -> Layout:
+def halves_in_threads(config: MoppoConfig) -> Layout:
     """Physics and updates let go of Python's lock, so that each half runs on while the other is in them."""
     shards = [Shard(override(config, threads=1), part) for part in split_policies(config.num_policies, 2)]
     weights = [shard._uniform_weights() for shard in shards]
@@ -54,7 +54,7 @@ def halves_in_threads(config: Config) -> Layout:
     return Layout("two threads", train)
 
 
-def shards_in_processes(config: Config, name: str) -> tuple[Layout, ProcessExecutor]:
+def shards_in_processes(config: MoppoConfig, name: str) -> tuple[Layout, ProcessExecutor]:
     executor = ProcessExecutor(override(config, shards=min(len(available_cores()), config.num_policies)))
     num_objectives = len(config.reference_point or ())
     weights = np.full((config.num_policies, config.search.active, num_objectives), 1 / num_objectives)
@@ -116,7 +116,7 @@ class Options:
 
 def main() -> None:
     options = tyro.cli(Options)
-    config = resolve(default_config(options.problem), make_spec(options.problem))
+    config = resolve(default_settings(options.problem), make_spec(options.problem))
     whole, shard = one_process(config)
     shards, executor = shards_in_processes(config, "a shard per core")
     apart, other = shards_in_processes(override(config, threads=1), "a shard per core, nothing lent")

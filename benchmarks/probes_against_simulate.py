@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from ucb_moppo.config import default_config, override, resolve
+from ucb_moppo.config import default_settings, override, resolve
 from ucb_moppo.engine.trainer import StageRecord, Trainer
 from ucb_moppo.envs import make_spec
 from ucb_moppo.objectives.pareto import hypervolume
@@ -93,7 +93,7 @@ class Options:
 
 def main() -> None:
     options = tyro.cli(Options)
-    config = override(default_config(options.problem), steps=options.steps, seed=options.seed, shards=1)
+    config = override(default_settings(options.problem), steps=options.steps, seed=options.seed, shards=1)
     spec = make_spec(config.problem)
     config = resolve(config, spec)
     trainer = ComparingTrainer(config, spec, LocalExecutor(config))

@@ -27,7 +27,7 @@ from typing import Any, Literal
 import numpy as np
 import tyro
 
-from ucb_moppo.config import Config, default_config, override, resolve
+from ucb_moppo.config import MoppoConfig, default_settings, override, resolve
 from ucb_moppo.cores import available_cores
 from ucb_moppo.envs import make_spec
 from ucb_moppo.objectives.pareto import hypervolume
@@ -54,7 +54,7 @@ def peak_memory(pid: int) -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 2**20
 
 
-def measure(config: Config, iterations: int) -> dict[str, Any]:
+def measure(config: MoppoConfig, iterations: int) -> dict[str, Any]:
     """Steps per second, steps per second of CPU time of all shards, and peak memory of all processes."""
     executor = ProcessExecutor(config)
     try:
@@ -81,7 +81,9 @@ def measure(config: Config, iterations: int) -> dict[str, Any]:
 def grow(problem: str, name: str, values: tuple[int, ...], iterations: int) -> Iterator[dict[str, Any]]:
     """A row for every value of the setting ``name``."""
     for value in values:
-        config = override(default_config(problem), executor="processes", shards=len(available_cores()), steps=10**9)
+        config = override(
+            default_settings(problem), executor="processes", shards=len(available_cores()), steps=10**9
+        )
         config = resolve(override(config, **{name: value}), make_spec(problem))
         yield {"problem": problem, name: value} | measure(config, iterations)
 

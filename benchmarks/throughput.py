@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 import ucb_moppo.engine.rollout as rollout_module
-from ucb_moppo.config import Config, default_config, override, resolve
+from ucb_moppo.config import MoppoConfig, default_settings, override, resolve
 from ucb_moppo.cores import available_cores
 from ucb_moppo.engine.shard import Shard
 from ucb_moppo.envs import PROBLEMS, make_spec
@@ -99,7 +99,7 @@ def raw_physics(physics: TimedBatch, frame_skip: int) -> float:
     return seconds
 
 
-def measure(config: Config, rounds: int) -> Measurement:
+def measure(config: MoppoConfig, rounds: int) -> Measurement:
     """Training in one process and with a shard per core, and raw physics, in turns."""
     shards = ProcessExecutor(override(config, shards=min(len(available_cores()), config.num_policies)))
     shard = Shard(config, range(config.num_policies))
@@ -149,7 +149,7 @@ def main() -> None:
     rates = ("raw physics", "one process", "ratio", "shards", "ratio", "in CPU time")
     table = Table("problem", *rates, "physics", "acting", "updating", "rest", "by default (aim)", title=title)
     for problem in options.problems:
-        config = resolve(default_config(problem), make_spec(problem))
+        config = resolve(default_settings(problem), make_spec(problem))
         found, steps = measure(config, options.rounds), config.steps_per_iteration
         names = ("raw", "total", "sharded", "physics", "acting", "updating")
         raw, total, sharded, physics, acting, updating = (statistics.median(getattr(found, n)) for n in names)

@@ -1,7 +1,8 @@
-"""Settings: frozen dataclasses, checked on construction, with presets and a JSON round trip.
+"""Settings as they are given, and the config they resolve to: two types, and nothing is None in the second.
 
-A setting left at None is decided from the problem and the length of the run (see ``resolve``); the
-``config.json`` of a run holds what was decided.
+Every run has `RunSettings`; our methods add how they learn and search (`MoppoSettings`), another's method adds its
+own published settings (`PeerSettings`). ``resolve`` decides what was left open from the problem and the length of
+the run; the ``config.json`` of a run holds what was decided.
 """
 
 from __future__ import annotations
@@ -10,220 +11,113 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, get_args
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_type_hints, overload
 
-import tyro
-
+from ucb_moppo.algos.ppo.settings import PPOSettings, check_ppo
 from ucb_moppo.cores import available_cores
-from ucb_moppo.envs import found_by_import
-from ucb_moppo.errors import ConfigError, nearest_names
+from ucb_moppo.envs import PROTOCOLS, found_by_import
+from ucb_moppo.errors import ConfigError, nearest_names, require
 from ucb_moppo.objectives.weights import MAX_LATTICE_POINTS, default_num_candidates, default_num_policies
+from ucb_moppo.registry import EXECUTORS, INDICATORS, METHODS, import_place
+from ucb_moppo.search.settings import SearchConfig, SearchSettings, check_search
 from ucb_moppo.spec import EnvSpec
 
-MethodName = Literal["ucb", "mean", "random", "fixed"]
 PresetName = Literal["tuned", "paper", "quick"]
-SelectionName = Literal["sequential", "top_n"]
-ExecutorName = Literal["auto", "local", "processes", "ray"]
-ProtocolName = Literal["gymnasium", "pgmorl"]
-ValueSource = Literal["probes", "simulate"]
 
-
-def hint(default: str) -> Any:
-    """Help of a setting that is decided from the problem or the run: says how."""
-    return tyro.conf.arg(help_behavior_hint=f"(default: {default})")
-
-
-def _require(condition: bool, message: str) -> None:
-    if not condition:
-        raise ConfigError(message)
+# --- as given --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class PPOConfig:
-    """How each policy learns."""
+class RunSettings:
+    """What every run is told, whoever trains. A text beside a type says how None is decided."""
 
-    gamma: float = 0.99
-    """Discount factor of training (evaluation is undiscounted)."""
-    gae_lambda: float = 0.95
-    """λ of generalised advantage estimation."""
-    clip: float = 0.2
-    """PPO's clip range ε."""
-    epochs: int = 10
-    """Passes over each rollout."""
-    minibatch: int = 64
-    """Samples per gradient step."""
-    samples: int = 2500
-    """Samples per policy and iteration, shared by its environments."""
-    learning_rate: float = 3e-4
-    """Adam's learning rate."""
-    decay: bool = True
-    """Decay the learning rate linearly to zero over the run."""
-    adam_epsilon: float = 1e-5
-    """Adam's ε."""
-    max_grad_norm: float = 0.5
-    """Largest norm of a gradient, for actor and critic apart."""
-    value_coefficient: float = 0.5
-    """Weight of the value loss."""
-    entropy_coefficient: float = 0.0
-    """Weight of the entropy bonus."""
-    cells: int = 64
-    """Width of the two hidden layers of actor and critic."""
-    log_std: float = 0.0
-    """Initial log standard deviation of Box actions."""
-    normalise_observations: bool = True
-    """Normalise observations by their running mean and variance (frozen at evaluation)."""
-
-    def __post_init__(self) -> None:
-        for name in ("gamma", "gae_lambda"):
-            value = getattr(self, name)
-            _require(0 <= value <= 1, f"{name} is {value}; it must lie in [0, 1]")
-        for name in ("epochs", "minibatch", "samples", "cells"):
-            value = getattr(self, name)
-            _require(value >= 1, f"{name} is {value}; it must be at least 1")
-        for name in ("clip", "learning_rate", "adam_epsilon", "max_grad_norm"):
-            value = getattr(self, name)
-            _require(0 < value < math.inf, f"{name} is {value}; it must be a positive number")
-        for name in ("value_coefficient", "entropy_coefficient", "log_std"):
-            value = getattr(self, name)
-            _require(math.isfinite(value), f"{name} is {value}; it must be a finite number")
-
-    @property
-    def num_minibatches(self) -> int:
-        """Gradient steps per epoch; the few samples left over take another turn in the next shuffle."""
-        return max(1, self.samples // self.minibatch)
-
-
-@dataclass(frozen=True)
-class SearchConfig:
-    """How the preference simplex is divided and which weights are trained on."""
-
-    policies: Annotated[int | None, hint("10 for 2 objectives, 36 for 3")] = None
-    """K, sub-spaces of the simplex with a policy each."""
-    candidates: Annotated[int | None, hint("100 for 2 objectives, 117 for more")] = None
-    """M, candidate weights in each sub-space."""
-    active: int = 10
-    """N, weights each policy trains on at a time, with one environment each."""
-    replicas: int = 1
-    """R, independent policies per sub-space, merged into one front."""
-    pivots: Annotated[tuple[tuple[float, ...], ...] | None, tyro.conf.Suppress] = None
-    """Explicit pivots, one weight per sub-space (default: spread evenly)."""
-    stage_iterations: Annotated[int | None, hint("20, more where evaluation is dear, less in a short run")] = None
-    """C, iterations between two evaluations."""
-    warmup: Annotated[int | None, hint("an eighth of the run, in whole stages")] = None
-    """Q, iterations on the pivots alone."""
-    resample_iterations: Annotated[int | None, hint("every stage")] = None
-    """RF, iterations after which method `random` draws again."""
-    selection: SelectionName = "sequential"
-    """Pick one weight at a time, each seeing those before it, or score once and take the best N."""
-    candidate_values: ValueSource = "probes"
-    """Where candidates' values come from: interpolated between probes, or simulating every candidate."""
-    probes: int = 10
-    """P, weights evaluated in each sub-space at every stage; they also make the front."""
-    ensemble: int = 10
-    """B, members of the bagged surrogate."""
-    surrogate_alpha: float = 0.1
-    """Strength of the surrogate's elastic-net penalty, on standardised data."""
-    surrogate_l1_ratio: float = 0.5
-    """Share of the L1 norm in that penalty."""
-
-    def __post_init__(self) -> None:
-        for name in ("policies", "candidates", "active", "replicas", "stage_iterations", "probes"):
-            value = getattr(self, name)
-            _require(value is None or value >= 1, f"{name} is {value}; it must be at least 1")
-        _require(
-            0 < self.surrogate_alpha < math.inf and 0 <= self.surrogate_l1_ratio <= 1,
-            f"surrogate_alpha is {self.surrogate_alpha} and surrogate_l1_ratio {self.surrogate_l1_ratio}; "
-            f"the first must be positive, the second lie in [0, 1]",
-        )
-        _require(self.ensemble >= 2, f"ensemble is {self.ensemble}; the uncertainty needs at least 2 members")
-        for name in ("warmup", "resample_iterations"):
-            value = getattr(self, name)
-            _require(value is None or value >= 0, f"{name} is {value}; it must not be negative")
-        for name, kind in (("selection", SelectionName), ("candidate_values", ValueSource)):
-            value, known = getattr(self, name), get_args(kind)
-            _require(value in known, f"unknown {name} {value!r}; {nearest_names(value, known)}")
-        if self.candidates is not None:
-            _require(
-                self.active <= self.candidates,
-                f"active is {self.active} but each sub-space has only {self.candidates} candidates; "
-                f"lower --active or raise --candidates",
-            )
-
-
-@dataclass(frozen=True)
-class Config:
-    """A whole run."""
-
-    problem: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PROBLEM", help_behavior_hint="")]
+    problem: str
     """One of the six problems, an MO-Gymnasium id, or package.module:env-id."""
-    method: MethodName = "ucb"
-    """ucb: optimistic hypervolume; mean: without the uncertainty; random: random weights; fixed: pivots only."""
+    method: str = "ucb"
+    """How weights are chosen and policies trained."""
     seed: int = 0
     """Seed of everything random; the same seed gives the same bits."""
     steps: int = 5_000_000
-    """Training steps over all policies."""
-    protocol: ProtocolName = "gymnasium"
+    """Training steps over all policies, those of another method's pre-training included."""
+    protocol: str = "gymnasium"
     """How the six problems are set up: Gymnasium's models and 1,000 steps, or PGMORL's changes to them and 500."""
-    horizon: Annotated[int | None, hint("the problem's own")] = None
+    horizon: Annotated[int | None, "the problem's own"] = None
     """Episode length in training and evaluation."""
-    reference_point: Annotated[tuple[float, ...] | None, hint("the problem's own")] = None
+    reference_point: Annotated[tuple[float, ...] | None, "the problem's own"] = None
     """Reference point of the hypervolume, a number per objective."""
     episodes: int = 1
     """Evaluation episodes per weight."""
+    indicators: Annotated[tuple[str, ...], "none"] = ()
+    """More indicators to record at every evaluation, each as module:name."""
     threads: int = 0
-    """Simulation threads of each shard (0: one per core that it has or may be lent)."""
-    executor: ExecutorName = "auto"
-    """Where shards of policies run: in this process, in processes of this machine, or in a Ray cluster."""
-    shards: Annotated[int | None, hint("one per core, 1 for a short run and for --executor local")] = None
-    """S, groups of policies that train side by side; part of what the last bits of a result depend on."""
-    ray_address: Annotated[str | None, hint("a Ray of its own on this machine")] = None
-    """Address of a running Ray cluster, for --executor ray."""
+    """Threads of simulation, of each shard or of another method's libraries (0: one per core it has)."""
     checkpoint_stages: int = 1
     """Stages from one checkpoint to the next; more where saving would take over 2% of the time."""
     checkpoint_seconds: float = 60.0
     """Save within a stage too once the last checkpoint is this old."""
     preset: PresetName = "tuned"
     """tuned: best measured settings per problem; paper: the paper's values; quick: a first look in minutes."""
-    ppo: Annotated[PPOConfig, tyro.conf.arg(name="")] = field(default_factory=PPOConfig)
-    search: Annotated[SearchConfig, tyro.conf.arg(name="")] = field(default_factory=SearchConfig)
 
-    def __post_init__(self) -> None:
-        choices = {"method": MethodName, "preset": PresetName, "protocol": ProtocolName, "executor": ExecutorName}
-        for name, kind in choices.items():
-            value, known = getattr(self, name), get_args(kind)
-            _require(value in known, f"unknown {name} {value!r}; {nearest_names(value, known)}")
-        _require(self.shards is None or self.shards >= 1, f"shards is {self.shards}; it must be at least 1")
-        for name in ("steps", "episodes", "checkpoint_stages"):
-            value = getattr(self, name)
-            _require(value >= 1, f"{name} is {value}; it must be at least 1")
-        _require(
-            0 <= self.checkpoint_seconds < math.inf,
-            f"checkpoint_seconds is {self.checkpoint_seconds}; it must be a number from 0",
-        )
-        _require(0 <= self.seed < 2**32, f"seed is {self.seed}; it must lie in [0, 2**32)")
-        _require(self.threads >= 0, f"threads is {self.threads}; it must not be negative")
-        _require(self.horizon is None or self.horizon >= 1, f"horizon is {self.horizon}; it must be at least 1")
-        _require(
-            self.ppo.samples % self.search.active == 0,
-            f"samples ({self.ppo.samples}) must be a multiple of active ({self.search.active}), "
-            f"so that every environment takes the same number of steps",
-        )
 
-    @property
-    def num_policies(self) -> int:
-        """All policies of a resolved run, replicas included."""
-        assert self.search.policies is not None
-        return self.search.policies * self.search.replicas
+@dataclass(frozen=True)
+class MoppoSettings(RunSettings):
+    """A run of one of our methods."""
 
-    @property
-    def num_shards(self) -> int:
-        """Shards of a resolved run."""
-        assert self.shards is not None
-        return self.shards
+    executor: str = "auto"
+    """Where shards of policies run."""
+    shards: Annotated[int | None, "one per core, 1 for a short run and for --executor local"] = None
+    """S, groups of policies that train side by side; part of what the last bits of a result depend on."""
+    ray_address: Annotated[str | None, "a Ray of its own on this machine"] = None
+    """Address of a running Ray cluster, for --executor ray."""
+    ppo: PPOSettings = field(default_factory=PPOSettings)
+    search: SearchSettings = field(default_factory=SearchSettings)
 
     @property
     def rollout_steps(self) -> int:
+        """T, steps of every environment in an iteration."""
         return self.ppo.samples // self.search.active
+
+
+@dataclass(frozen=True)
+class PeerSettings(RunSettings):
+    """A run of another's method, evaluated on the weights of a run of ours, and as often."""
+
+    policies: Annotated[int | None, "the preset's"] = None
+    """Sub-spaces of the weights to evaluate on: the policies of the run of ours to compare with."""
+    probes: Annotated[int | None, "the preset's"] = None
+    """Weights of each sub-space to evaluate on: the probes of the run of ours to compare with."""
+    evaluations: Annotated[int | None, "as many as a run of ours makes"] = None
+    """Evaluations after the first, evenly spaced over the steps."""
+    settings: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    """The method's own settings: the published ones for the problem, under those that were given."""
+
+
+# --- resolved --------------------------------------------------------------------------------------------
+
+
+class Division(NamedTuple):
+    """Sub-spaces of the simplex and how many weights of each are evaluated: the same for every method."""
+
+    policies: int
+    probes: int
+    pivots: tuple[tuple[float, ...], ...] | None = None
+    replicas: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class MoppoConfig(MoppoSettings):
+    """A run of ours with nothing left open."""
+
+    horizon: int
+    reference_point: tuple[float, ...]
+    shards: int
+    search: SearchConfig
+
+    @property
+    def num_policies(self) -> int:
+        """All policies, replicas included."""
+        return self.search.policies * self.search.replicas
 
     @property
     def steps_per_iteration(self) -> int:
@@ -233,11 +127,47 @@ class Config:
     def num_iterations(self) -> int:
         return self.steps // self.steps_per_iteration
 
+    @property
+    def num_stages(self) -> int:
+        """Stages of C iterations or less; one always ends with the warm-up."""
+        search, warmup = self.search, min(self.search.warmup, self.num_iterations)
+        return sum(math.ceil(part / search.stage_iterations) for part in (warmup, self.num_iterations - warmup))
 
+    @property
+    def division(self) -> Division:
+        return Division(self.search.policies, self.search.probes, self.search.pivots, self.search.replicas)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeerConfig(PeerSettings):
+    """A run of another's method with nothing left open."""
+
+    horizon: int
+    reference_point: tuple[float, ...]
+    policies: int
+    probes: int
+    evaluations: int
+
+    @property
+    def num_iterations(self) -> int:
+        """Progress is counted in steps."""
+        return self.steps
+
+    @property
+    def steps_per_iteration(self) -> int:
+        return 1
+
+    @property
+    def division(self) -> Division:
+        return Division(self.policies, self.probes)
+
+
+RunConfig = MoppoConfig | PeerConfig
+Settings = TypeVar("Settings", bound=RunSettings)
+
+SECTIONS = ("ppo", "search")
 MIN_STEPS_TO_SHARD = 200_000
 """Training steps below which a run stays in one process unless told otherwise: processes take seconds to start."""
-
-SECTIONS = {"ppo": PPOConfig, "search": SearchConfig}
 
 QUICK = {"steps": 1_000_000, "policies": 5, "probes": 8}
 TUNED: dict[str, dict[str, Any]] = {
@@ -248,115 +178,294 @@ TUNED: dict[str, dict[str, Any]] = {
 """Where the default departs from the paper, per problem, because a measurement says so."""
 
 
-def default_config(problem: str, preset: str = "tuned") -> Config:
-    """The settings of a preset for a problem."""
+def settings_type(method: str) -> type[MoppoSettings] | type[PeerSettings]:
+    """What a method can be told: the one place that asks whose it is."""
+    METHODS.check(method)
+    ours = method in METHODS and METHODS.entries[method].ours
+    return MoppoSettings if ours else PeerSettings
+
+
+def setting_types(kind: type[RunSettings]) -> dict[str, Any]:
+    """The type of every setting by name, those of the sections among them."""
+    types = get_type_hints(kind)
+    types.pop("settings", None)
+    sections = [types.pop(section) for section in SECTIONS if section in types]
+    return types | {name: hint for section in sections for name, hint in get_type_hints(section).items()}
+
+
+def default_settings(problem: str, preset: str = "tuned") -> MoppoSettings:
+    """The settings of a preset for a problem, for our methods."""
     name = problem.removeprefix("ucb_moppo/")
-    config = Config(problem=name, preset=preset)  # type: ignore[arg-type]
+    settings = MoppoSettings(problem=name, preset=preset)  # type: ignore[arg-type]
+    check_settings(settings)
     if preset == "paper":
-        return override(config, steps=20_000_000 if name != "Hopper-v3" else 72_000_000)
-    config = override(config, **TUNED.get(name, {}))
-    return override(config, **QUICK) if preset == "quick" else config
+        return override(settings, steps=20_000_000 if name != "Hopper-v3" else 72_000_000)
+    settings = override(settings, **TUNED.get(name, {}))
+    return override(settings, **QUICK) if preset == "quick" else settings
 
 
-def override(config: Config, **changes: Any) -> Config:
-    """``config`` with settings replaced by name, whichever section they belong to; None leaves one alone."""
+def default_peer_settings(problem: str, method: str, preset: str = "tuned") -> PeerSettings:
+    """The settings of another's method before any is given: as many steps as a run of ours has."""
+    ours = default_settings(problem, preset)
+    return PeerSettings(problem=ours.problem, method=method, steps=ours.steps, preset=ours.preset)
+
+
+def make_settings(
+    problem: str, method: str = "ucb", preset: str = "tuned", **changes: Any
+) -> MoppoSettings | PeerSettings:
+    """Settings by name, over the preset's; of another's method, those of its own among them."""
+    if settings_type(method) is PeerSettings:
+        return override(default_peer_settings(problem, method, preset), **changes)
+    return override(default_settings(problem, preset), method=method, **changes)
+
+
+def override(settings: Settings, **changes: Any) -> Settings:
+    """``settings`` with some replaced by name, whichever section they belong to; None leaves one alone."""
     changes = {name: _tupled(value) for name, value in changes.items() if value is not None}
-    own = {f.name for f in dataclasses.fields(Config)} - set(SECTIONS)
-    sections = {}
-    known = set(own)
-    for section, kind in SECTIONS.items():
-        names = {f.name for f in dataclasses.fields(kind)}
-        known |= names
-        mine = {name: value for name, value in changes.items() if name in names}
-        sections[section] = dataclasses.replace(getattr(config, section), **mine)
-    for name in changes:
-        _require(name in known, f"unknown setting {name!r}; {nearest_names(name, known)}")
+    holders = {section: getattr(settings, section) for section in SECTIONS if hasattr(settings, section)}
+    own = {f.name for f in dataclasses.fields(settings)} - {*holders, "settings"}
+    known = own | {f.name for holder in holders.values() for f in dataclasses.fields(holder)}
     top = {name: value for name, value in changes.items() if name in own}
-    return dataclasses.replace(config, **top, **sections)
+    unknown = {name: value for name, value in changes.items() if name not in known}
+    if isinstance(settings, PeerSettings):
+        top["settings"] = {**settings.settings, **unknown}
+    else:
+        for name in unknown:
+            raise ConfigError(f"unknown setting {name!r}; {nearest_names(name, known)}")
+    for section, holder in holders.items():
+        names = {f.name for f in dataclasses.fields(holder)}
+        top[section] = dataclasses.replace(holder, **{n: v for n, v in changes.items() if n in names})
+    changed = dataclasses.replace(settings, **top)
+    check_settings(changed)
+    return changed
 
 
 def _tupled(value: Any) -> Any:
     return tuple(_tupled(item) for item in value) if isinstance(value, (list, tuple)) else value
 
 
-def resolve(config: Config, spec: EnvSpec) -> Config:
+# --- checks ----------------------------------------------------------------------------------------------
+
+
+def check_settings(settings: RunSettings) -> None:
+    """Refuse values that cannot be, whatever the problem is."""
+    kind = settings_type(settings.method)
+    require(isinstance(settings, kind), f"method {settings.method} takes {kind.__name__}: begin with make_settings")
+    for name, known in (("preset", get_args(PresetName)), ("protocol", tuple(PROTOCOLS))):
+        value = getattr(settings, name)
+        require(value in known, f"unknown {name} {value!r}; {nearest_names(str(value), known)}")
+    for indicator in settings.indicators:
+        INDICATORS.check(indicator)
+    for name in ("steps", "episodes", "checkpoint_stages"):
+        value = getattr(settings, name)
+        require(value >= 1, f"{name} is {value}; it must be at least 1")
+    require(0 <= settings.seed < 2**32, f"seed is {settings.seed}; it must lie in [0, 2**32)")
+    require(settings.threads >= 0, f"threads is {settings.threads}; it must not be negative")
+    seconds, horizon = settings.checkpoint_seconds, settings.horizon
+    require(0 <= seconds < math.inf, f"checkpoint_seconds is {seconds}; it must be a number from 0")
+    require(horizon is None or horizon >= 1, f"horizon is {horizon}; it must be at least 1")
+    if isinstance(settings, MoppoSettings):
+        check_moppo(settings)
+    if isinstance(settings, PeerSettings):
+        for name in ("policies", "probes", "evaluations"):
+            value = getattr(settings, name)
+            require(value is None or value >= 1, f"{name} is {value}; it must be at least 1")
+
+
+def check_moppo(settings: MoppoSettings) -> None:
+    """Refuse what our methods cannot be told."""
+    check_ppo(settings.ppo)
+    check_search(settings.search)
+    if settings.executor != "auto":
+        EXECUTORS.check(settings.executor)
+    shards = settings.shards
+    require(shards is None or shards >= 1, f"shards is {shards}; it must be at least 1")
+    require(
+        settings.ppo.samples % settings.search.active == 0,
+        f"samples ({settings.ppo.samples}) must be a multiple of active ({settings.search.active}), "
+        f"so that every environment takes the same number of steps",
+    )
+
+
+# --- deciding what was left open -------------------------------------------------------------------------
+
+
+@overload
+def resolve(settings: MoppoSettings, spec: EnvSpec) -> MoppoConfig: ...
+@overload
+def resolve(settings: PeerSettings, spec: EnvSpec) -> PeerConfig: ...
+@overload
+def resolve(settings: RunSettings, spec: EnvSpec) -> RunConfig: ...
+def resolve(settings: RunSettings, spec: EnvSpec) -> RunConfig:
     """Decide every setting left open, and check the settings against the problem and each other."""
-    search = config.search
-    if config.reference_point is not None:
-        _require(
-            len(config.reference_point) == spec.num_objectives,
-            f"reference point {config.reference_point} has {len(config.reference_point)} numbers, "
-            f"but {spec.name} has {spec.num_objectives} objectives",
-        )
+    check_settings(settings)
+    point = settings.reference_point
+    require(
+        point is None or len(point) == spec.num_objectives,
+        f"reference point {point} has {len(point or ())} numbers, "
+        f"but {spec.name} has {spec.num_objectives} objectives",
+    )
+    if isinstance(settings, MoppoSettings):
+        return resolve_moppo(settings, spec)
+    if isinstance(settings, PeerSettings):
+        return resolve_peer(settings, spec)
+    raise TypeError(f"{type(settings).__name__} says nothing about a method")
+
+
+def resolve_moppo(settings: MoppoSettings, spec: EnvSpec) -> MoppoConfig:
+    """Decide what our methods leave open."""
+    search = settings.search
+    policies = decide_num_policies(search, spec.num_objectives)
+    candidates = search.candidates or max(search.active, default_num_candidates(spec.num_objectives))
+    require(
+        policies * candidates <= MAX_LATTICE_POINTS,
+        f"policies is {policies} and candidates {candidates}: their product may not exceed "
+        f"{MAX_LATTICE_POINTS} weights; lower --policies or --candidates",
+    )
+    num_policies, samples = policies * search.replicas, settings.ppo.samples
+    iterations = settings.steps // (num_policies * samples)
+    require(
+        iterations >= 1,
+        f"steps is {settings.steps}, too few for one iteration: {num_policies} policies × "
+        f"{samples} samples need --steps {num_policies * samples} at least",
+    )
+    stage = search.stage_iterations or default_stage_iterations(settings, spec.horizon, iterations)
+    warmup = search.warmup if search.warmup is not None else max(1, round(iterations / 8 / stage)) * stage
+    decided = {
+        "policies": policies,
+        "candidates": candidates,
+        "stage_iterations": stage,
+        "warmup": min(warmup, iterations),
+        "resample_iterations": search.resample_iterations or stage,
+    }
+    return MoppoConfig(
+        **_fields(settings)
+        | {
+            "horizon": spec.horizon,
+            "reference_point": spec.reference_point,
+            "shards": decide_num_shards(settings, num_policies),
+            "search": SearchConfig(**_fields(search) | decided),
+        }
+    )
+
+
+def resolve_peer(settings: PeerSettings, spec: EnvSpec) -> PeerConfig:
+    """Decide what another's method leaves open: weights and evaluations as ours, its own settings as published."""
+    ours = comparable_config(settings, spec)
+    return PeerConfig(
+        **_fields(settings)
+        | {
+            "problem": settings.problem.removeprefix("ucb_moppo/"),
+            "horizon": spec.horizon,
+            "reference_point": spec.reference_point,
+            "policies": ours.search.policies,
+            "probes": ours.search.probes,
+            "evaluations": settings.evaluations or ours.num_stages,
+            "settings": published_settings(settings.method, settings.problem, settings.settings),
+        }
+    )
+
+
+def comparable_config(settings: PeerSettings, spec: EnvSpec) -> MoppoConfig:
+    """A run of ours on the same problem, of the same length (at least one iteration), policies and probes."""
+    same = {name: getattr(settings, name) for name in ("episodes", "policies", "probes")}
+    ours = override(default_settings(settings.problem, settings.preset), horizon=spec.horizon, **same)
+    num_policies = decide_num_policies(ours.search, spec.num_objectives) * ours.search.replicas
+    return resolve(override(ours, steps=max(settings.steps, num_policies * ours.ppo.samples)), spec)
+
+
+def decide_num_policies(search: SearchSettings, num_objectives: int) -> int:
+    """K: as asked, as many as there are pivots, or the paper's."""
     policies = search.policies or (len(search.pivots) if search.pivots else None)
-    policies = policies or default_num_policies(spec.num_objectives)
-    _require(
+    policies = policies or default_num_policies(num_objectives)
+    require(
         search.pivots is None or len(search.pivots) == policies,
         f"policies is {policies} but {len(search.pivots or ())} pivots are given; leave --policies out",
     )
-    config = override(
-        config,
-        policies=policies,
-        candidates=search.candidates or max(search.active, default_num_candidates(spec.num_objectives)),
-        horizon=spec.horizon,
-        reference_point=spec.reference_point,
-    )
-    _require(
-        policies * (config.search.candidates or 1) <= MAX_LATTICE_POINTS,
-        f"policies is {policies} and candidates {config.search.candidates}: their product may not exceed "
-        f"{MAX_LATTICE_POINTS} weights; lower --policies or --candidates",
-    )
-    iterations = config.num_iterations
-    _require(
-        iterations >= 1,
-        f"steps is {config.steps}, too few for one iteration: {config.num_policies} policies × "
-        f"{config.ppo.samples} samples need --steps {config.steps_per_iteration} at least",
-    )
-    stage = search.stage_iterations or default_stage_iterations(config)
-    warmup = search.warmup if search.warmup is not None else max(1, round(iterations / 8 / stage)) * stage
-    return override(
-        config,
-        stage_iterations=stage,
-        warmup=min(warmup, iterations),
-        resample_iterations=search.resample_iterations or stage,
-        shards=resolve_shards(config),
-    )
+    return policies
 
 
-def resolve_shards(config: Config) -> int:
+def decide_num_shards(settings: MoppoSettings, num_policies: int) -> int:
     """S: what was asked for, or one per core for a run that is worth starting processes for."""
-    policies = config.num_policies
-    if config.shards is not None:
-        _require(
-            config.shards <= policies,
-            f"shards is {config.shards} but there are only {policies} policies; give --shards {policies} or less",
+    if settings.shards is not None:
+        require(
+            settings.shards <= num_policies,
+            f"shards is {settings.shards} but there are only {num_policies} policies; "
+            f"give --shards {num_policies} or less",
         )
-        return config.shards
-    _require(config.executor != "ray", "how a cluster is used is yours to say: give --shards with --executor ray")
-    short = config.steps < MIN_STEPS_TO_SHARD or not found_by_import(config.problem)
-    if config.executor == "local" or (config.executor == "auto" and short):
+        return settings.shards
+    require(settings.executor != "ray", "how a cluster is used is yours to say: give --shards with --executor ray")
+    short = settings.steps < MIN_STEPS_TO_SHARD or not found_by_import(settings.problem)
+    if settings.executor == "local" or (settings.executor == "auto" and short):
         return 1
-    return min(len(available_cores()), policies)
+    return min(len(available_cores()), num_policies)
 
 
-def default_stage_iterations(config: Config) -> int:
+def default_stage_iterations(settings: MoppoSettings, horizon: int, num_iterations: int) -> int:
     """C: 20, or more where evaluating the probes would cost over a fifth of training, or less in a short run."""
-    assert config.horizon is not None
-    evaluated = config.search.probes * config.episodes * config.horizon
-    wanted = max(20, math.ceil(5 * evaluated / config.ppo.samples))
-    return max(1, min(wanted, config.num_iterations // 5))
+    evaluated = settings.search.probes * settings.episodes * horizon
+    wanted = max(20, math.ceil(5 * evaluated / settings.ppo.samples))
+    return max(1, min(wanted, num_iterations // 5))
 
 
-def to_json(config: Config) -> dict[str, Any]:
+def published_settings(method: str, problem: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """All settings of another's method: the published ones for the problem, under those given by name.
+
+    A method of a user's own publishes them by an attribute of that name; without it, what is given stands.
+    """
+    if method in METHODS:
+        publish = import_place(METHODS.entries[method].published, f"method {method}")
+    else:
+        publish = getattr(METHODS.find(method), "published", None)
+    if publish is None:
+        return dict(changes)
+    published = publish(problem.removeprefix("ucb_moppo/"))
+    known = _fields(published)
+    for name in changes:
+        require(name in known, f"unknown setting {name!r} of {method}; {nearest_names(name, known)}")
+    fitting = {name: fit_value(name, value, known[name]) for name, value in changes.items()}
+    return dataclasses.asdict(dataclasses.replace(published, **fitting))
+
+
+def fit_value(name: str, value: Any, like: Any) -> Any:
+    """``value`` as the kind of setting that ``like`` is: 1e6 for a count becomes 1000000, a list a tuple."""
+    if isinstance(like, tuple) and isinstance(value, (list, tuple)) and value:
+        return tuple(fit_value(name, item, like[0]) for item in value)
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if isinstance(like, float) and number:
+        return float(value)
+    if isinstance(like, int | None) and not isinstance(like, bool) and number and float(value).is_integer():
+        return int(value)
+    if type(value) is type(like):
+        return value
+    raise ConfigError(f"{name} is {value!r}; give a value like {like!r}")
+
+
+def _fields(holder: Any) -> dict[str, Any]:
+    """The fields of a dataclass by name."""
+    return {f.name: getattr(holder, f.name) for f in dataclasses.fields(holder)}
+
+
+# --- JSON ------------------------------------------------------------------------------------------------
+
+
+def to_json(settings: RunSettings) -> dict[str, Any]:
     """Plain data for ``config.json``."""
-    return dataclasses.asdict(config)
+    data = _fields(settings)
+    for section in SECTIONS:
+        if section in data:
+            data[section] = _fields(data[section])
+    return data | ({"settings": dict(settings.settings)} if isinstance(settings, PeerSettings) else {})
 
 
-def from_json(data: Mapping[str, Any]) -> Config:
-    """The config that ``to_json`` made data of; settings may also stand flat, outside their section."""
-    _require(isinstance(data, Mapping) and "problem" in data, "the config names no 'problem'")
+def from_json(data: Mapping[str, Any]) -> MoppoSettings | PeerSettings:
+    """The settings that ``to_json`` made data of; they may also stand flat, outside their section."""
+    require(isinstance(data, Mapping) and "problem" in data, "the config names no 'problem'")
     flat = {name: value for name, value in data.items() if name not in SECTIONS}
     for section in SECTIONS:
         flat |= data.get(section, {})
-    problem, preset = flat.pop("problem"), flat.pop("preset", "tuned")
-    return override(default_config(problem, preset), **flat)
+    chosen = {name: flat.pop(name) for name in ("problem", "method", "preset") if name in flat}
+    settings = make_settings(**chosen)
+    if isinstance(settings, PeerSettings):
+        settings = dataclasses.replace(settings, settings=dict(flat.pop("settings", {})))
+    return override(settings, **flat)

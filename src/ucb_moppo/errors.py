@@ -81,3 +81,9 @@ def nearest_names(name: str, known: Iterable[str], count: int = 3) -> str:
     close = difflib.get_close_matches(name.casefold(), list(by_folded), n=count, cutoff=0.4)
     shown = [by_folded[match] for match in close] or known[:8]
     return ("did you mean " if close else "known: ") + ", ".join(shown) + "?" * bool(close)
+
+
+def require(condition: bool, message: str) -> None:
+    """Refuse a setting with a ConfigError unless ``condition`` holds."""
+    if not condition:
+        raise ConfigError(message)

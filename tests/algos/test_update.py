@@ -25,7 +25,7 @@ from ucb_moppo.algos.ppo.update import (
     stack_policies,
     update_minibatch,
 )
-from ucb_moppo.config import PPOConfig
+from ucb_moppo.config import PPOSettings
 from ucb_moppo.engine.rollout import apply_actors, make_actors
 from ucb_moppo.policy.networks import apply_mlp, sample_action
 from ucb_moppo.policy.normaliser import Statistics, normalise
@@ -34,22 +34,22 @@ from ucb_moppo.spec import ActionSpec, EnvSpec
 T, N, D, M, A, CELLS = 7, 2, 3, 2, 2, 6
 SPEC = EnvSpec("fake", ("first", "second"), D, ActionSpec(False, A, (-1.0,) * A, (1.0,) * A), 100, (0.0, 0.0))
 # 14 samples in minibatches of 4: three gradient steps per epoch, and two samples left over.
-SMALL = PPOConfig(cells=CELLS, samples=T * N, minibatch=4, epochs=2, learning_rate=1e-2)
+SMALL = PPOSettings(cells=CELLS, samples=T * N, minibatch=4, epochs=2, learning_rate=1e-2)
 
 
 @lru_cache
-def compiled(config: PPOConfig, num_iterations: int) -> Any:
+def compiled(config: PPOSettings, num_iterations: int) -> Any:
     """The jitted update, compiled once for all tests."""
     return make_update(config, num_iterations)
 
 
 @lru_cache
-def fresh_states(config: PPOConfig, num_iterations: int, policies: tuple[int, ...], spec: EnvSpec) -> PolicyState:
+def fresh_states(config: PPOSettings, num_iterations: int, policies: tuple[int, ...], spec: EnvSpec) -> PolicyState:
     optimiser = make_optimiser(config, num_iterations)
     return stack_policies([init_policy(spec, config, optimiser, 0, policy) for policy in policies])
 
 
-def make_states(config: PPOConfig, num_iterations: int, policies: tuple[int, ...], spec: EnvSpec = SPEC) -> Any:
+def make_states(config: PPOSettings, num_iterations: int, policies: tuple[int, ...], spec: EnvSpec = SPEC) -> Any:
     """Untrained policies with a leading axis K, in arrays of their own."""
     return copy(fresh_states(config, num_iterations, policies, spec))
 
@@ -120,7 +120,7 @@ def plain_backward(
     }
 
 
-def plain_gradients(params: Any, batch: Minibatch, config: PPOConfig) -> dict[str, dict[str, np.ndarray]]:
+def plain_gradients(params: Any, batch: Minibatch, config: PPOSettings) -> dict[str, dict[str, np.ndarray]]:
     """Gradients of clipped loss − entropy bonus (actor) and of the value loss (critic)."""
     actor, size = params["actor"], len(batch.advantage)
     mean = plain_forward(actor, batch.observation, batch.weight)[-1]
@@ -146,7 +146,7 @@ def norm_of(gradient: dict[str, np.ndarray]) -> float:
 class PlainAdam:
     """Kingma & Ba with the norm of the whole gradient clipped first; a rate of lr·(1 − t/total)."""
 
-    def __init__(self, config: PPOConfig, total: int) -> None:
+    def __init__(self, config: PPOSettings, total: int) -> None:
         self.config, self.total, self.steps = config, total, 0
         self.first: dict[str, Any] = {}
         self.second: dict[str, Any] = {}
@@ -185,7 +185,7 @@ def make_minibatch(seed: int, state: PolicyState) -> Minibatch:
 
 
 # A wide ε keeps Adam's step smooth in the gradient, so that rounding does not decide it.
-PLAIN = PPOConfig(
+PLAIN = PPOSettings(
     cells=CELLS,
     samples=16,
     minibatch=16,
@@ -256,7 +256,7 @@ def test_learning_rate_schedule(decay: bool) -> None:
 
     4 iterations × 2 epochs × 3 minibatches = 24 steps; step t has the rate lr·(1 − t/24), then 0 for good.
     """
-    config = PPOConfig(samples=14, minibatch=4, epochs=2, learning_rate=0.01, decay=decay)
+    config = PPOSettings(samples=14, minibatch=4, epochs=2, learning_rate=0.01, decay=decay)
     optimiser = make_optimiser(config, 4)
     state, steps = optimiser.init(jnp.zeros(())), []
     for _ in range(26):
@@ -433,7 +433,7 @@ def bandit_spec(action: ActionSpec) -> EnvSpec:
     return EnvSpec("bandit", ("first", "second"), 1, action, 1, (0.0, 0.0))
 
 
-def play_bandit(config: PPOConfig, action: ActionSpec, weights: np.ndarray, reward_of: Any) -> PolicyState:
+def play_bandit(config: PPOSettings, action: ActionSpec, weights: np.ndarray, reward_of: Any) -> PolicyState:
     """60 iterations of one-step episodes under weights [N, m]; the policy that comes out (K = 1)."""
     update, state = make_update(config, 60), make_states(config, 60, (0,), bandit_spec(action))
     rng, envs = np.random.default_rng(0), len(weights)
@@ -461,7 +461,7 @@ def outputs_of(state: PolicyState, weights: np.ndarray) -> np.ndarray:
 
 def test_gaussian_bandit_finds_the_optimum_of_every_weight() -> None:
     """r_j = −(a − c_j)² with c = (1, −1): w·r = −(a − (w_1 − w_2))² + const., so a*(w) = w_1 − w_2."""
-    config = PPOConfig(cells=16, samples=200, minibatch=50, epochs=10, learning_rate=3e-3, log_std=-0.5)
+    config = PPOSettings(cells=16, samples=200, minibatch=50, epochs=10, learning_rate=3e-3, log_std=-0.5)
     first = np.array([0.0, 0.25, 0.5, 1.0])
     weights = np.column_stack([first, 1 - first])
     action = ActionSpec(False, 1, (-np.inf,), (np.inf,))
@@ -482,7 +482,7 @@ def test_gaussian_bandit_finds_the_optimum_of_every_weight() -> None:
 
 def test_discrete_bandit_prefers_what_its_weight_pays() -> None:
     """Choice j pays 1 in objective j: with w = (0.9, 0.1) the first is worth 0.9, the second 0.1."""
-    config = PPOConfig(
+    config = PPOSettings(
         cells=16, samples=200, minibatch=50, epochs=10, learning_rate=3e-3, normalise_observations=False
     )
     weights = np.array([[0.9, 0.1], [0.1, 0.9]])

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ucb_moppo.bench.sweep_file import Cell, cell_config, check_cells, evaluated_weights, parse_sweep, read_sweep
-from ucb_moppo.config import default_config, override, resolve
+from ucb_moppo.config import default_settings, override, resolve
 from ucb_moppo.envs import make_spec
 from ucb_moppo.errors import ConfigError, UcbMoppoWarning
 
@@ -45,7 +45,7 @@ def test_a_methods_settings_stand_above_a_problems_and_both_above_the_common_one
     assert cell.max_seconds == 60
     config = cell_config(cell)
     expected = override(
-        default_config("Swimmer-v2", "paper"),
+        default_settings("Swimmer-v2", "paper"),
         **{"method": "ucb", "seed": 1, "gamma": 0.7, "clip": 0.4, "epochs": 2, "steps": 200_000, "shards": 1},
     )
     assert config == resolve(expected, make_spec("Swimmer-v2"))

@@ -15,15 +15,17 @@ import pytest
 from rich.console import Console
 from trade_runs import EVALUATION_STEPS, NUM_STAGES, PROBLEM, trade_arguments, train_trade
 
+from ucb_moppo.algos.ppo.settings import PPOSettings
 from ucb_moppo.cli import main as cli
 from ucb_moppo.cli.progress import Bar
-from ucb_moppo.config import Config, PPOConfig, SearchConfig, default_config, override, resolve
-from ucb_moppo.durations import format_seconds
+from ucb_moppo.config import MoppoConfig, MoppoSettings, RunSettings, default_settings, override, resolve
+from ucb_moppo.engine.learner import Plan, StageRecord
 from ucb_moppo.engine.shard import Timing
-from ucb_moppo.engine.trainer import StageRecord, Trainer
+from ucb_moppo.engine.trainer import Trainer
 from ucb_moppo.envs import PROBLEMS, make_spec
+from ucb_moppo.search.settings import SearchSettings
 from ucb_moppo.store.run import Run
-from ucb_moppo.training.train import Plan, make_plan
+from ucb_moppo.training.reporter import format_seconds
 
 Capture = pytest.CaptureFixture[str]
 
@@ -108,8 +110,8 @@ def test_default_directory_is_new_every_time(
     ["Swimmer-v2 --steps 90000 --seed 7", "--steps 90000 Swimmer-v2 --seed 7", "--seed=7 --steps=90000 Swimmer-v2"],
 )
 def test_options_stand_before_or_after_the_problem(arguments: str) -> None:
-    settings = cli.parse_train(arguments.split()).settings
-    assert settings == override(default_config("Swimmer-v2"), steps=90_000, seed=7)
+    settings = cli.parse_train(arguments.split())[1]
+    assert settings == override(default_settings("Swimmer-v2"), steps=90_000, seed=7)
 
 
 def test_every_setting_has_an_option() -> None:
@@ -124,9 +126,10 @@ def test_every_setting_has_an_option() -> None:
         "resample_iterations": "2",
         "log_std": "-2.5",
     }
+    special |= {"acquisition": "expected_utility", "surrogate": "my_lab:Model", "indicators": "my_lab:spread"}
     special |= {"executor": "local", "shards": "2", "ray_address": "10.0.0.1:6379"}
-    base = default_config("Hopper-v2")
-    for holder, config in ((Config, base), (PPOConfig, base.ppo), (SearchConfig, base.search)):
+    base = default_settings("Hopper-v2")
+    for holder, config in ((MoppoSettings, base), (PPOSettings, base.ppo), (SearchSettings, base.search)):
         for field in dataclasses.fields(holder):
             if field.name in ("problem", "ppo", "search", "pivots"):
                 continue
@@ -137,18 +140,19 @@ def test_every_setting_has_an_option() -> None:
                 text = special.get(field.name) or str(before / 2 if isinstance(before, float) else before + 1)
                 text = "0.125" if text == "0.0" else text
                 number = float if set(".e") & set(text) else int
-                kind = str if isinstance(before, str) or field.name == "ray_address" else number
+                kind = str if isinstance(before, str) or field.name in ("ray_address", "indicators") else number
                 after = (1.0, 2.0) if field.name == "reference_point" else kind(text)
+                after = ("my_lab:spread",) if field.name == "indicators" else after
                 options = [f"--{flag}", *text.split()]
             expected = override(base, **{field.name: after})
             if field.name == "preset":
-                expected = default_config("Hopper-v2", "paper")
-            assert cli.parse_train(["Hopper-v2", *options]).settings == expected, field.name
+                expected = default_settings("Hopper-v2", "paper")
+            assert cli.parse_train(["Hopper-v2", *options])[1] == expected, field.name
 
 
 def test_presets_change_the_defaults() -> None:
-    def settings(*arguments: str) -> Config:
-        return cli.parse_train(arguments).settings
+    def settings(*arguments: str) -> RunSettings:
+        return cli.parse_train(arguments)[1]
 
     assert settings("Swimmer-v2").ppo.gamma == 0.999
     assert settings("Swimmer-v2", "--preset", "paper").ppo.gamma == 0.99
@@ -160,20 +164,20 @@ def test_presets_change_the_defaults() -> None:
     assert settings("Hopper-v2", "--preset", "quick").steps < settings("Hopper-v2").steps == 5_000_000
     # What is asked for stands above the preset.
     assert settings("Swimmer-v2", "--preset", "quick", "--steps", "123456", "--gamma", "0.5") == override(
-        default_config("Swimmer-v2", "quick"), steps=123_456, gamma=0.5
+        default_settings("Swimmer-v2", "quick"), steps=123_456, gamma=0.5
     )
 
 
 def test_options_stand_above_the_config_file(tmp_path: Path) -> None:
     file = tmp_path / "settings.json"
     file.write_text(json.dumps({"problem": "Swimmer-v2", "active": 4, "samples": 40, "ppo": {"clip": 0.3}}))
-    settings = cli.parse_train(["--config", str(file), "--out", "somewhere"]).settings
-    assert settings == override(default_config("Swimmer-v2"), active=4, samples=40, clip=0.3)
+    settings = cli.parse_train(["--config", str(file), "--out", "somewhere"])[1]
+    assert settings == override(default_settings("Swimmer-v2"), active=4, samples=40, clip=0.3)
     # 8 divides 40, the file's samples, but not the default 2,500: only the two together can be judged.
-    settings = cli.parse_train(["--config", str(file), "--active", "8"]).settings
+    settings = cli.parse_train(["--config", str(file), "--active", "8"])[1]
     assert (settings.search.active, settings.ppo.samples) == (8, 40)
-    settings = cli.parse_train(["--config", str(file), "Ant-v2", "--preset", "quick"]).settings
-    assert settings == override(default_config("Ant-v2", "quick"), active=4, samples=40, clip=0.3)
+    settings = cli.parse_train(["--config", str(file), "Ant-v2", "--preset", "quick"])[1]
+    assert settings == override(default_settings("Ant-v2", "quick"), active=4, samples=40, clip=0.3)
 
 
 # --- help --------------------------------------------------------------------------------------------------
@@ -190,7 +194,7 @@ def test_help_names_and_explains_every_option(capsys: Capture) -> None:
     text = help_of(capsys, "train")
     names = [
         field.name
-        for holder in (cli.Train, Config, PPOConfig, SearchConfig)
+        for holder in (cli.Train, MoppoSettings, PPOSettings, SearchSettings)
         for field in dataclasses.fields(holder)
         if field.name not in ("settings", "problem", "ppo", "search", "pivots")
     ]
@@ -335,24 +339,24 @@ class StillExecutor:
         return Timing(iteration=3.0, step=0.001)
 
 
-def plan_of(problem: str, **settings: int) -> Plan:
+def plan_of(problem: str, **settings: int) -> tuple[MoppoConfig, Plan]:
     spec = make_spec(problem)
-    config = resolve(override(default_config(problem), **settings), spec)
-    return make_plan(Trainer(config, spec, StillExecutor()))  # type: ignore[arg-type]
+    config = resolve(override(default_settings(problem), **settings), spec)
+    return config, Trainer(config, spec, StillExecutor()).plan()  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_evaluation_stays_under_a_quarter_of_training(problem: str) -> None:
     """By default (SPEC.md §5), at 5M training steps; Hopper-v3, with 36 policies, at 18M."""
-    plan = plan_of(problem, steps=18_000_000 if problem == "Hopper-v3" else 5_000_000)
-    assert plan.training_steps == plan.config.steps
+    config, plan = plan_of(problem, steps=18_000_000 if problem == "Hopper-v3" else 5_000_000)
+    assert plan.training_steps == config.steps
     assert plan.evaluation_steps < plan.training_steps / 4
 
 
 def test_plan_counts_steps_and_time() -> None:
     # Swimmer-v2, 5M steps: 10 policies × 2,500 samples -> 200 iterations in 10 stages of 20, so 11 evaluations
     # of 10 policies × 10 probes × 1,000 steps.
-    plan = plan_of("Swimmer-v2", stage_iterations=20)
+    _, plan = plan_of("Swimmer-v2", stage_iterations=20)
     assert (plan.training_steps, plan.num_stages, plan.evaluation_steps) == (5_000_000, 10, 1_100_000)
     assert plan.seconds == pytest.approx(200 * 3.0 + 1_100_000 * 0.001)
 
@@ -361,8 +365,7 @@ def test_terminal_shows_a_bar() -> None:
     """Stage, steps/s, HV, EU and the time left, as they stand."""
     screen = io.StringIO()
     bar = Bar(Console(file=screen, force_terminal=True, width=160))
-    plan = plan_of("Swimmer-v2", stage_iterations=20)
-    bar.start(plan, Path("somewhere"))
+    bar.start(*plan_of("Swimmer-v2", stage_iterations=20), Path("somewhere"))
     bar.iteration(20)
     indicators = {"hypervolume": 54321.0, "expected_utility": 123.4}
     bar.stage(StageRecord(1, 20, 500_000, 200_000, 60.0, np.zeros((1, 1, 2)), indicators))

@@ -11,9 +11,9 @@ import pytest
 from tiny_runs import train_until
 
 from ucb_moppo.cli.main import main
-from ucb_moppo.cli.tracking import Together, WeightsAndBiases, add_trackers
-from ucb_moppo.config import default_config
-from ucb_moppo.engine.trainer import StageRecord
+from ucb_moppo.cli.tracking import ReporterGroup, WeightsAndBiases, add_trackers
+from ucb_moppo.config import default_settings
+from ucb_moppo.engine.learner import StageRecord
 from ucb_moppo.errors import ConfigError
 
 TINY = ["Swimmer-v2", "--policies", "2", "--active", "2", "--samples", "20", "--steps", "80", "--horizon", "10"]
@@ -77,8 +77,7 @@ def test_wandb_is_told_every_number_under_its_training_step(tmp_path, monkeypatc
     monkeypatch.delenv("WANDB_MODE", raising=False)
     monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(init=init))
     tracker = WeightsAndBiases()
-    plan = SimpleNamespace(config=default_config("Swimmer-v2"))
-    tracker.start(plan, tmp_path / "run")
+    tracker.start(default_settings("Swimmer-v2"), None, tmp_path / "run")
     diagnostics = {"beta": 0.5, "absolute_error": [1.0, 2.0], "absolute_change": [3.0, 4.0]}
     record = StageRecord(1, 4, 480, 70, 2.5, np.zeros((1, 1, 2)), {"hypervolume": 9.0}, diagnostics=diagnostics)
     tracker.stage(record)
@@ -123,10 +122,10 @@ def test_everyone_is_told():
         def __getattr__(self, name):
             return lambda *args: told.append((name, args))
 
-    together = Together([Listener(), Listener()])
-    together.start("plan", "path")
+    together = ReporterGroup([Listener(), Listener()])
+    together.start("config", "plan", "path")
     together.iteration(3)
     together.stage("record")
     together.stop()
-    expected = [("start", ("plan", "path")), ("iteration", (3,)), ("stage", ("record",)), ("stop", ())]
+    expected = [("start", ("config", "plan", "path")), ("iteration", (3,)), ("stage", ("record",)), ("stop", ())]
     assert told == [one for one in expected for _ in range(2)]

@@ -15,10 +15,10 @@ from tiny_runs import DiesAt, Killed, assert_same, train_tiny
 
 import ucb_moppo
 from ucb_moppo.algos.ppo.update import PolicyState
-from ucb_moppo.cli.progress import Silent
 from ucb_moppo.engine.evaluation import Evaluation
 from ucb_moppo.engine.shard import Shard
 from ucb_moppo.errors import DivergenceError, UcbMoppoWarning
+from ucb_moppo.training.reporter import Silent
 from ucb_moppo.training.train import resume_run
 
 FIXED: dict[str, Any] = {"method": "fixed"}  # weights that do not depend on what the others do

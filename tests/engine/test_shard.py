@@ -9,7 +9,7 @@ import jax
 import numpy as np
 import pytest
 
-from ucb_moppo.config import Config, default_config, override, resolve
+from ucb_moppo.config import MoppoConfig, default_settings, override, resolve
 from ucb_moppo.engine.shard import NOISE, Shard
 from ucb_moppo.envs import make_spec
 
@@ -17,10 +17,10 @@ WEIGHTS = np.array([[[0.2, 0.8], [0.3, 0.7]], [[0.7, 0.3], [0.9, 0.1]]])
 
 
 @lru_cache
-def config(seed: int = 0) -> Config:
+def config(seed: int = 0) -> MoppoConfig:
     """Two policies × 20 steps in two environments each; episodes of 15 steps end inside a rollout."""
     small = override(
-        default_config("Swimmer-v2"),
+        default_settings("Swimmer-v2"),
         seed=seed,
         horizon=15,
         policies=2,

@@ -12,10 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ucb_moppo.config import Config, default_config, override, resolve
+from ucb_moppo.config import MoppoConfig, default_settings, override, resolve
 from ucb_moppo.engine.evaluation import Evaluation
+from ucb_moppo.engine.learner import Diverged, Iteration, StageRecord
+from ucb_moppo.engine.probes import make_run_decomposition, probe_weights, start_positions
 from ucb_moppo.engine.shard import Divergence, Timing
-from ucb_moppo.engine.trainer import Stage, Trainer, make_run_decomposition, make_schedule, measure
+from ucb_moppo.engine.trainer import Stage, Trainer, make_schedule
+from ucb_moppo.objectives.indicators import measure
 from ucb_moppo.objectives.weights import make_decomposition
 from ucb_moppo.search.methods import Method, SearchContext, Selection
 from ucb_moppo.seeding import SELECTION
@@ -26,11 +29,11 @@ K, CANDIDATES, N, PROBES = 3, 12, 4, 5
 EVALUATION_STEPS = 70
 
 
-def make_config(**changes: Any) -> Config:
+def make_config(**changes: Any) -> MoppoConfig:
     """12 iterations of K·40 steps: a warm-up of 4 and two stages of 4, unless ``changes`` say otherwise."""
     small = {"policies": K, "candidates": CANDIDATES, "active": N, "probes": PROBES, "samples": 40, "minibatch": 20}
     stages = {"steps": 12 * K * 40, "stage_iterations": 4, "warmup": 4}
-    return resolve(override(default_config("HalfCheetah-v2"), **(small | stages | changes)), SPEC)
+    return resolve(override(default_settings("HalfCheetah-v2"), **(small | stages | changes)), SPEC)
 
 
 class NotingExecutor:
@@ -74,6 +77,11 @@ def make_trainer(**changes: Any) -> tuple[Trainer, NotingExecutor]:
     return Trainer(make_config(**changes), SPEC, executor), executor
 
 
+def records_of(trainer: Trainer) -> list[StageRecord]:
+    """What every evaluation of a run found."""
+    return [event for event in trainer.run() if isinstance(event, StageRecord)]
+
+
 def on_pivots(trainer: Trainer) -> np.ndarray:
     """[K, N, m]: every environment of a policy on its pivot. K = 3: w_1 = 1/6, 1/2 and 5/6."""
     pivots = np.array([[1 / 6, 5 / 6], [1 / 2, 1 / 2], [5 / 6, 1 / 6]])
@@ -115,7 +123,15 @@ def test_schedule_of_a_full_run() -> None:
 
 def test_schedule_that_does_not_divide() -> None:
     """A warm-up of 5 in stages of 3 and 2, then 3 and 1."""
+    assert make_config(steps=9 * K * 40, warmup=5, stage_iterations=3).num_stages == 4
     assert make_schedule(9, 5, 3) == [Stage(1, 0, 3, 0), Stage(2, 3, 2, 0), Stage(3, 5, 3, 1), Stage(4, 8, 1, 2)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(iterations=st.integers(1, 60), warmup=st.integers(0, 80), length=st.integers(1, 20))
+def test_the_config_counts_the_stages_of_the_schedule(iterations: int, warmup: int, length: int) -> None:
+    config = make_config(steps=iterations * K * 40, warmup=warmup, stage_iterations=length)
+    assert config.num_stages == len(make_schedule(iterations, config.search.warmup, length))
 
 
 # --- draws of method `random` ---------------------------------------------------------------------------
@@ -206,7 +222,17 @@ def test_replicas_tile_the_decomposition() -> None:
 
 def test_number_of_probes_can_be_replaced() -> None:
     assert make_run_decomposition(make_config(), SPEC).probes.shape == (K, PROBES, 2)
-    assert make_run_decomposition(make_config(), SPEC, num_probes=9).probes.shape == (K, 9, 2)
+    division = make_config().division
+    np.testing.assert_array_equal(probe_weights(division, 2), make_run_decomposition(make_config(), SPEC).probes)
+    assert probe_weights(division, 2, num_probes=9).shape == (K, 9, 2)
+
+
+def test_start_positions_count_through_the_probes() -> None:
+    """K policies of P weights each meet the P starts each; so do K·P weights of one policy, or K·P policies."""
+    own = start_positions(np.zeros((2, 3, 2)), 3)
+    np.testing.assert_array_equal(own, [[0, 1, 2], [0, 1, 2]])
+    np.testing.assert_array_equal(start_positions(np.zeros((1, 6, 2)), 3), own.reshape(1, 6))
+    np.testing.assert_array_equal(start_positions(np.zeros((6, 1, 2)), 3), own.reshape(6, 1))
 
 
 # --- the loop -------------------------------------------------------------------------------------------
@@ -237,7 +263,7 @@ class NotingMethod:
     def __init__(self, trainer: Trainer) -> None:
         self.contexts: list[SearchContext] = []
         self.trainer = trainer
-        trainer.method = Method("ucb", self.choose)
+        trainer.method = Method(self.choose)
 
     def choose(self, context: SearchContext) -> Selection:
         first = N * len(self.contexts)
@@ -249,7 +275,7 @@ class NotingMethod:
 def test_the_selection_is_what_is_trained_on() -> None:
     trainer, executor = make_trainer()
     method = NotingMethod(trainer)
-    records = list(trainer.run())
+    records = records_of(trainer)
     candidates = trainer.decomposition.candidates
     np.testing.assert_array_equal(executor.trained[1][0], candidates[:, :N])
     np.testing.assert_array_equal(executor.trained[2][0], candidates[:, N : 2 * N])
@@ -275,7 +301,7 @@ def test_prediction_is_held_against_what_came() -> None:
     """
     trainer, _ = make_trainer()
     NotingMethod(trainer)
-    initial, warmup, found, _ = trainer.run()
+    initial, warmup, found, _ = records_of(trainer)
     assert initial.diagnostics == warmup.diagnostics == {}
     assert found.diagnostics["beta"] == 0.5
     np.testing.assert_allclose(found.diagnostics["absolute_change"], [50.0, 5.0])
@@ -286,7 +312,7 @@ def test_prediction_is_held_against_what_came() -> None:
 def test_ucb_and_mean_choose_candidates_of_their_own_sub_space() -> None:
     for method in ("ucb", "mean"):
         trainer, executor = make_trainer(method=method)
-        records = list(trainer.run())
+        records = records_of(trainer)
         assert (records[-1].diagnostics["beta"] == 0) == (method == "mean")
         for weights, _ in executor.trained[1:]:
             for k in range(K):
@@ -295,11 +321,14 @@ def test_ucb_and_mean_choose_candidates_of_their_own_sub_space() -> None:
 
 
 def test_records() -> None:
-    ticks: list[int] = []
     executor = NotingExecutor()
-    trainer = Trainer(make_config(episodes=2), SPEC, executor, ticks.append)
-    records = list(trainer.run())
+    trainer = Trainer(make_config(episodes=2), SPEC, executor)
+    events = list(trainer.run())
+    ticks = [event.iteration for event in events if isinstance(event, Iteration)]
     assert ticks == [4, 8, 12]  # this executor trains whole stages at a time
+    records = events[::2]  # one after the first evaluation, and one after every tick
+    assert [record.finished for record in records] == [False, False, False, True]
+    assert trainer.finished
     assert [record.stage for record in records] == [0, 1, 2, 3]
     assert [record.iteration for record in records] == [0, 4, 8, 12]
     assert [record.training_steps for record in records] == [0, 480, 960, 1440]  # 4 · 3 · 40 each
@@ -323,7 +352,7 @@ def test_a_stage_that_was_interrupted_counts_its_time_before_it() -> None:
     first._parts["training"] = 1000.0  # as if it had trained for long when it was interrupted
     second, _ = make_trainer()
     second.set_state(first.get_state())
-    times = [record.stage_seconds["training"] for record in second.run()]
+    times = [record.stage_seconds["training"] for record in records_of(second)]
     assert 1000.0 <= times[0] < 2000.0
     assert max(times[1:]) < 1000.0
 
@@ -335,18 +364,18 @@ def test_a_state_without_the_times_of_its_stage_still_loads() -> None:
     del state["stage_seconds"]
     second, _ = make_trainer()
     second.set_state(state)
-    assert next(second.run()).stage_seconds["training"] < 1000.0
+    assert records_of(second)[0].stage_seconds["training"] < 1000.0
 
 
 def test_history_grows_before_the_next_choice() -> None:
     trainer, _ = make_trainer()
-    lengths = [len(trainer.history) for _ in trainer.run()]
+    lengths = [len(trainer.history) for event in trainer.run() if isinstance(event, StageRecord)]
     assert lengths == [1, 2, 3, 4]
 
 
 def test_simulate_evaluates_candidates_and_reports_probes() -> None:
     trainer, executor = make_trainer(candidate_values="simulate")
-    records = list(trainer.run())
+    records = records_of(trainer)
     parts = trainer.decomposition
     expected = np.concatenate([parts.candidates, parts.probes], axis=1)
     for weights, _ in executor.evaluated:
@@ -365,10 +394,10 @@ def test_a_run_continues_from_its_history() -> None:
     list(whole.run())
     first, executor = make_trainer()
     run = first.run()
-    next(run), next(run)
+    next(run), next(run), next(run)  # the first evaluation, the warm-up and its evaluation
     second = Trainer(first.config, SPEC, executor)
     second.set_state(first.get_state())
-    records = list(second.run())
+    records = records_of(second)
     assert [record.stage for record in records] == [2, 3]
     assert records[-1].evaluation_steps == 280
     assert records[-1].training_steps == 1440
@@ -393,8 +422,28 @@ def test_indicators() -> None:
 def test_the_time_from_before_the_first_iteration_counts() -> None:
     """Compiling and measuring happen before ``run``; what a run took before it was interrupted is added."""
     trainer = Trainer(make_config(), SPEC, NotingExecutor(), begun=perf_counter() - 100)
-    records = list(trainer.run())
+    records = records_of(trainer)
     assert 100 <= records[0].seconds <= records[-1].seconds < 130
     again = Trainer(make_config(), SPEC, NotingExecutor(), begun=perf_counter() - 10)
     again.set_state(trainer.get_state())
     assert 110 <= again.seconds < 140
+
+
+def test_divergences_are_told_once_after_the_stage_they_came_in() -> None:
+    trainer, executor = make_trainer()
+    known: list[Divergence] = []
+    executor.divergences = lambda: list(known)  # type: ignore[method-assign]
+    told = []
+    for event in trainer.run():
+        if isinstance(event, Iteration) and event.iteration == 4:
+            known.append(Divergence(1, 3, "loss"))
+        if isinstance(event, Iteration) and event.iteration == 12:
+            known.append(Divergence(1, 11, "returns"))
+        if isinstance(event, Diverged):
+            told.append((trainer.num_evaluations, event))
+    # After the evaluation that follows it: the first time it is restored, the second time set aside.
+    assert told == [(2, Diverged(1, 3, "loss", "restored")), (4, Diverged(1, 11, "returns", "set aside"))]
+    again, executor = make_trainer()
+    executor.divergences = lambda: list(known)  # type: ignore[method-assign]
+    again.set_state(trainer.get_state() | {"history": np.array(trainer.history[:2]), "iteration": np.array(4)})
+    assert not any(isinstance(event, Diverged) for event in again.run())  # what is known is not told again

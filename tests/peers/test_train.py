@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +15,32 @@ from tiny_runs import train_tiny
 import ucb_moppo
 from ucb_moppo.bench.sweep_file import Cell, cell_config, check_cells, parse_sweep
 from ucb_moppo.cli import main as cli
-from ucb_moppo.config import default_config
+from ucb_moppo.config import (
+    PeerConfig,
+    default_settings,
+    make_settings,
+    override,
+    published_settings,
+    resolve,
+    to_json,
+)
+from ucb_moppo.engine.probes import make_run_decomposition, probe_weights, start_positions
+from ucb_moppo.engine.trainer import make_schedule
+from ucb_moppo.envs import make_spec
 from ucb_moppo.errors import ConfigError, Interrupted
-from ucb_moppo.peers import PEERS, Entry, make_settings
+from ucb_moppo.registry import METHODS, MethodEntry
 from ucb_moppo.report.data import load_data
 from ucb_moppo.store.run import Run
 from ucb_moppo.training.reevaluate import evaluate_run
 
 
+def make_entry(place: str) -> MethodEntry:
+    return MethodEntry(place, "a stub", ours=False, published="stub_peer:published", resumable=False)
+
+
 @pytest.fixture(autouse=True)
 def stub(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(PEERS, "stub", Entry("stub_peer:StubPeer", "stub_peer:published"))
+    monkeypatch.setitem(METHODS.entries, "stub", make_entry("stub_peer:StubPeer"))
     monkeypatch.setattr(StubPeer, "shown", None)
     monkeypatch.setattr(StubPeer, "after_steps", staticmethod(lambda counts: None))
 
@@ -77,37 +91,38 @@ def test_our_own_policies_get_the_same_bits_through_the_peers_path(tmp_path: Pat
     everything = ours.evaluated()
     weights = everything.weights.reshape(2, 2, 2)
     monkeypatch.setattr(StubPeer, "shown", (ours.tensors(), weights))
-    monkeypatch.setattr("ucb_moppo.peers.record.our_probes", lambda config, spec: weights)
+    monkeypatch.setattr("ucb_moppo.peers.learner.probe_weights", lambda division, num_objectives: weights)
     peer = train_stub(tmp_path / "peer", horizon=20)
     np.testing.assert_array_equal(peer.evaluated().returns, everything.returns)
 
 
 def test_the_weights_and_the_number_of_evaluations_are_those_of_our_default_run(tmp_path: Path) -> None:
-    from ucb_moppo.config import override, resolve
-    from ucb_moppo.engine.trainer import make_run_decomposition, make_schedule
-    from ucb_moppo.envs import make_spec
-    from ucb_moppo.peers.base import PeerConfig
-    from ucb_moppo.peers.comparison import our_num_stages, our_probes, positions_of
-
     spec = make_spec("HalfCheetah-v2")
-    config = PeerConfig("HalfCheetah-v2", "stub", steps=2_500_000)
-    ours = resolve(override(default_config("HalfCheetah-v2"), steps=2_500_000), spec)
-    probes = our_probes(config, spec)
+
+    def resolved(**settings: int) -> PeerConfig:
+        chosen = make_settings("HalfCheetah-v2", "stub", steps=2_500_000, **settings)
+        config = resolve(chosen, spec)
+        assert isinstance(config, PeerConfig)
+        return config
+
+    ours = resolve(override(default_settings("HalfCheetah-v2"), steps=2_500_000), spec)
+    probes = probe_weights(resolved().division, 2)
     np.testing.assert_array_equal(probes, make_run_decomposition(ours, spec).probes)
     assert probes.shape == (10, 10, 2)
-    asked = our_probes(replace(config, policies=5, probes=8), spec)
-    np.testing.assert_array_equal(asked, make_run_decomposition(override(ours, policies=5, probes=8), spec).probes)
+    asked = probe_weights(resolved(policies=5, probes=8).division, 2)
+    fewer = resolve(override(ours, policies=5, probes=8), spec)
+    np.testing.assert_array_equal(asked, make_run_decomposition(fewer, spec).probes)
     assert asked.shape == (5, 8, 2)
     stages = make_schedule(ours.num_iterations, ours.search.warmup, ours.search.stage_iterations)
-    assert our_num_stages(config, spec) == len(stages)
+    assert resolved().evaluations == len(stages)
     # One conditioned policy on all hundred weights meets the initial states that our ten policies meet.
-    assert positions_of(probes.reshape(1, 100, 2), 10).tolist() == [[*range(10)] * 10]
-    assert positions_of(np.zeros((12, 1, 2)), 10).ravel().tolist() == [*range(10), 0, 1]
+    assert start_positions(probes.reshape(1, 100, 2), 10).tolist() == [[*range(10)] * 10]
+    assert start_positions(np.zeros((12, 1, 2)), 10).ravel().tolist() == [*range(10), 0, 1]
 
 
 def test_wall_time_ends_a_run_cleanly(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(
-        "ucb_moppo.training.train.Deadline.passed", property(lambda self: StubPeer.looks[-1:] == [(50, 0, 5)])
+        "ucb_moppo.training.stop.Deadline.passed", property(lambda self: StubPeer.looks[-1:] == [(50, 0, 5)])
     )
     run = train_stub(tmp_path / "run", max_seconds=1000.0)
     assert run.summary["stopped"] == "max_seconds"
@@ -131,14 +146,14 @@ def test_a_signal_ends_it_and_nothing_continues_it(tmp_path: Path, monkeypatch: 
 
 
 def test_settings_are_the_published_ones_under_those_given() -> None:
-    assert make_settings("stub", "Ant-v2", {})["rate"] == 0.5
-    assert make_settings("stub", "ucb_moppo/Swimmer-v2", {}) == {
+    assert published_settings("stub", "Ant-v2", {})["rate"] == 0.5
+    assert published_settings("stub", "ucb_moppo/Swimmer-v2", {}) == {
         "batch": 10,
         "pretraining": 0,
         "rate": 0.25,
         "layers": (3,),
     }
-    found = make_settings("stub", "Ant-v2", {"batch": 1e2, "rate": 1, "layers": [4, 5]})
+    found = published_settings("stub", "Ant-v2", {"batch": 1e2, "rate": 1, "layers": [4, 5]})
     assert (found["batch"], found["rate"], found["layers"]) == (100, 1.0, (4, 5))
 
 
@@ -169,7 +184,7 @@ def test_a_run_that_cannot_be_is_refused(tmp_path: Path, name: str, value: int) 
 
 
 def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setitem(PEERS, "stub", Entry("no_such_package.peer:make", "stub_peer:published"))
+    monkeypatch.setitem(METHODS.entries, "stub", make_entry("no_such_package.peer:make"))
     with pytest.raises(ConfigError, match=r"needs no_such_package.*pip install 'ucb-moppo\[peers\]'"):
         train_stub(tmp_path / "run")
     assert not (tmp_path / "run").exists()
@@ -194,7 +209,7 @@ def test_evaluating_it_again_gives_the_same(tmp_path: Path) -> None:
 def test_the_command_line(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     run = tmp_path / "run"
     options = ["--horizon", "4", "--steps", "60", "--evaluations", "1", "--out", str(run), "--quiet", "--json"]
-    monkeypatch.setitem(PEERS, "capql", PEERS["stub"])
+    monkeypatch.setitem(METHODS.entries, "capql", METHODS.entries["stub"])
     cli.main(["train", "Swimmer-v2", "--method", "capql", "--set", "batch=20", "--set", "layers=[4,5]", *options])
     assert json.loads(capsys.readouterr().out)["training_steps"] == 60
     settings = Run(run).config["settings"]
@@ -210,7 +225,7 @@ def test_the_command_line(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None
     ],
 )
 def test_mistakes_on_the_command_line(options: list[str], message: str, monkeypatch: Any, capsys: Any) -> None:
-    monkeypatch.setitem(PEERS, "capql", PEERS["stub"])
+    monkeypatch.setitem(METHODS.entries, "capql", METHODS.entries["stub"])
     problem = ["Swimmer-v2"] if options else []
     with pytest.raises(SystemExit) as ended:
         cli.main(["train", *problem, "--method=capql", *options])
@@ -224,7 +239,7 @@ def test_a_cell_of_a_sweep(tmp_path: Path) -> None:
     assert (config.seed, config.steps, config.horizon) == (4, 60, 4)
     assert config.settings == {"batch": 20, "pretraining": 0, "rate": 0.25, "layers": (3,)}
     run = train_stub(tmp_path / "run", seed=4, steps=60, batch=20, evaluations=None)
-    assert run.config == json.loads(json.dumps(config.to_json()))
+    assert run.config == json.loads(json.dumps(to_json(config)))
     with pytest.raises(ConfigError, match=r"cell Swimmer-v2/stub-seed4: unknown setting 'bach' of stub"):
         cell_config(Cell("Swimmer-v2", "stub", 4, {"bach": 20}))
 
@@ -264,7 +279,7 @@ def test_a_peer_s_cell_is_checked_before_it_runs(settings: dict[str, Any], messa
 
 
 def test_a_sweep_finds_a_missing_extra(monkeypatch: Any) -> None:
-    monkeypatch.setitem(PEERS, "stub", Entry("no_such_package.peer:make", "stub_peer:published"))
+    monkeypatch.setitem(METHODS.entries, "stub", make_entry("no_such_package.peer:make"))
     with pytest.raises(ConfigError, match=r"stub-seed0: method stub needs no_such_package.*pip install"):
         check_cells([Cell("Swimmer-v2", "stub", 0)])
 

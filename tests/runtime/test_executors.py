@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny_runs import assert_same, tiny_config, train_tiny
+from tiny_runs import assert_same, tiny_settings, train_tiny
 
-from ucb_moppo.config import Config, override, resolve
+from ucb_moppo.config import MoppoConfig, override, resolve
 from ucb_moppo.cores import LIMIT, available_cores, can_pin, physics_threads, share_cores
 from ucb_moppo.envs import make_spec
 from ucb_moppo.errors import ConfigError, EnvironmentFault, RunFormatError, UcbMoppoWarning, WorkerLostError
@@ -35,9 +35,9 @@ WEIGHTS = np.random.default_rng(0).dirichlet((1, 1), (3, 2))
 LAYOUT = {"policies": 3, "shards": 2, "steps": 1200}
 
 
-def config(problem: str = "Swimmer-v2", **changes: object) -> Config:
+def config(problem: str = "Swimmer-v2", **changes: object) -> MoppoConfig:
     """Three policies in two shards, so that one shard has two of them."""
-    chosen = tiny_config(problem, **(LAYOUT | changes))
+    chosen = tiny_settings(problem, **(LAYOUT | changes))
     return resolve(chosen, make_spec(problem, chosen.horizon, chosen.reference_point))
 
 
@@ -337,13 +337,14 @@ def test_a_run_with_processes_is_resumed_exactly_in_this_process(tmp_path: Path)
     """The executor may change when a run is continued; the layout may not."""
     from tiny_runs import DiesAt, Killed
 
-    from ucb_moppo.cli.progress import Silent
-    from ucb_moppo.training.train import resume_run, train_config
+    from ucb_moppo.training.reporter import Silent
+    from ucb_moppo.training.resume import resume_run
+    from ucb_moppo.training.train import train_run
 
-    chosen = override(tiny_config(), **(LAYOUT | {"steps": 480}))
-    whole = train_config(override(chosen, executor="local"), tmp_path / "whole", Silent()).path
+    chosen = override(tiny_settings(), **(LAYOUT | {"steps": 480}))
+    whole = train_run(override(chosen, executor="local"), tmp_path / "whole", Silent()).path
     path = tmp_path / "run"
     with pytest.raises(Killed):
-        train_config(override(chosen, executor="processes"), path, DiesAt(2))
+        train_run(override(chosen, executor="processes"), path, DiesAt(2))
     resume_run(path, Silent(), executor="local")
     assert_same(path, whole)

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from ucb_moppo.errors import ConfigError
+from ucb_moppo.registry import SELECTIONS
 from ucb_moppo.search.acquisition import HypervolumeScore, optimistic_values, ucb_beta, zero_beta
-from ucb_moppo.search.selection import SELECTIONS, Select, select_sequential, select_top_n
+from ucb_moppo.search.selection import Select, select_sequential, select_top_n
 
-both = pytest.mark.parametrize("select", SELECTIONS.values(), ids=SELECTIONS.keys())
+both = pytest.mark.parametrize("select", [SELECTIONS.find(name) for name in SELECTIONS], ids=list(SELECTIONS))
 ABOVE_ZERO = HypervolumeScore((0.0, 0.0))
 
 

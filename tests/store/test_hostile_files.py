@@ -18,10 +18,9 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tiny_runs import tiny_config
+from tiny_runs import tiny_settings
 
 import ucb_moppo
-from ucb_moppo.cli.progress import Silent
 from ucb_moppo.config import resolve, to_json
 from ucb_moppo.envs import make_spec
 from ucb_moppo.errors import DamagedFileError, RunFormatError, StorageError, UcbMoppoWarning, UnsafeFileError
@@ -30,10 +29,12 @@ from ucb_moppo.store.checkpoint import Checkpoint, find_checkpoint, write_checkp
 from ucb_moppo.store.layout import LIMITS, MANIFEST
 from ucb_moppo.store.storage import dump_tensors, inside, make_digest, parse_tensors
 from ucb_moppo.store.writer import RunWriter
-from ucb_moppo.training.train import make_facts, resume_run
+from ucb_moppo.training.record import make_facts
+from ucb_moppo.training.reporter import Silent
+from ucb_moppo.training.resume import resume_run
 
 SPEC = make_spec("Swimmer-v2", 20)
-CONFIG = resolve(tiny_config(), SPEC)
+CONFIG = resolve(tiny_settings(), SPEC)
 
 
 def make_run(path: Path) -> Path:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucb_moppo.config import Config, default_config, override, resolve, to_json
-from ucb_moppo.engine.trainer import make_run_decomposition
+from ucb_moppo.config import MoppoConfig, default_settings, override, resolve, to_json
+from ucb_moppo.engine.probes import make_run_decomposition
 from ucb_moppo.envs import make_spec
 from ucb_moppo.objectives.pareto import cardinality, expected_utility, hypervolume, sparsity
 from ucb_moppo.objectives.weights import even_weights
@@ -94,14 +94,14 @@ class SampleRun:
             writer.write_stage(stage, metrics, parts.probes, values, tensors, summary)
         return path
 
-    def _resolve(self) -> tuple[EnvSpec, Config]:
+    def _resolve(self) -> tuple[EnvSpec, MoppoConfig]:
         spec = make_spec(self.problem, self.horizon) if self.problem else sample_spec(self.num_objectives)
         settings = {
             **{"method": self.method, "seed": self.seed, "horizon": self.horizon},
             **{"policies": self.num_policies, "probes": self.probes, "active": 2, "samples": 10},
             **{"steps": 10 * self.num_policies * 50, **self.settings},
         }
-        return spec, resolve(override(default_config(self.problem or "Swimmer-v2", "paper"), **settings), spec)
+        return spec, resolve(override(default_settings(self.problem or "Swimmer-v2", "paper"), **settings), spec)
 
     def _returns_at(self, stage: int, weights: NDArray) -> NDArray:
         if self.returns:

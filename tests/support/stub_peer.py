@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ucb_moppo.config import PeerConfig
+from ucb_moppo.engine.learner import Snapshot
 from ucb_moppo.errors import ConfigError
-from ucb_moppo.peers.base import Counts, MakeEnvs, PeerConfig, Snapshot
+from ucb_moppo.peers.base import Counts, MakeEnvs
 from ucb_moppo.policy.networks import OWN, Network
 from ucb_moppo.spec import EnvSpec
 
@@ -20,7 +22,7 @@ NETWORK = Network("relu", 1, conditioned=False, residual=False, squash=True)
 @dataclass(frozen=True)
 class StubSettings:
     batch: int = 10
-    """Steps between two calls of on_steps."""
+    """Steps between two yields."""
     pretraining: int = 0
     rate: float = 0.5
     layers: tuple[int, ...] = (3,)
@@ -64,14 +66,14 @@ class StubPeer:
         self.weights, self.counts, self.num_policies = weights, Counts(), 1
         type(self).looks = []
 
-    def train(self, on_steps: Callable[[Counts], None]) -> None:
+    def train(self) -> Iterator[Counts]:
         before = self.settings.pretraining
         while True:
             purpose = "pretraining" if self.counts.pretraining < before else "training"
             more: dict[str, Any] = {purpose: getattr(self.counts, purpose) + self.settings.batch}
             self.counts = self.counts._replace(**more, evaluation=self.counts.evaluation + 1)
             self.after_steps(self.counts)
-            on_steps(self.counts)
+            yield self.counts
 
     def snapshot(self) -> Snapshot:
         self.looks.append(self.counts)

@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ucb_moppo.cli.progress import Reporter, Silent
-from ucb_moppo.config import Config, default_config, override
+from ucb_moppo.config import MoppoSettings, default_settings, override
 from ucb_moppo.store.checkpoint import FACTS, STATE, list_checkpoints
 from ucb_moppo.store.run import Run
 from ucb_moppo.store.storage import parse_tensors
-from ucb_moppo.training.train import train_config
+from ucb_moppo.training.reporter import Reporter, Silent
+from ucb_moppo.training.train import train_run
 
 # Ten iterations of two policies in stages of two, the first two of them warm-up.
 TINY: dict[str, Any] = {
@@ -32,8 +32,8 @@ CLOCK = ("seconds", "stage_seconds")
 """What no two runs share."""
 
 
-def tiny_config(problem: str = "Swimmer-v2", **changes: Any) -> Config:
-    return override(default_config(problem), **(TINY | changes))
+def tiny_settings(problem: str = "Swimmer-v2", **changes: Any) -> MoppoSettings:
+    return override(default_settings(problem), **(TINY | changes))
 
 
 def tiny_options(problem: str = "Swimmer-v2", **changes: Any) -> list[str]:
@@ -58,7 +58,7 @@ class DiesAt(Silent):
 
 
 def train_tiny(path: Path, reporter: Reporter | None = None, **changes: Any) -> Run:
-    return train_config(tiny_config(**changes), path, reporter or Silent())
+    return train_run(tiny_settings(**changes), path, reporter or Silent())
 
 
 def train_until(path: Path, iteration: int, **changes: Any) -> Path:

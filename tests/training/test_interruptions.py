@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 from tiny_runs import assert_same, tiny_options, train_tiny
 
-from ucb_moppo.cli.progress import Silent
 from ucb_moppo.errors import RunLockedError
 from ucb_moppo.store.checkpoint import find_checkpoint, list_checkpoints
-from ucb_moppo.training.train import resume_run
+from ucb_moppo.training.reporter import Silent
+from ucb_moppo.training.resume import resume_run
 
 STEPS = 1920  # 24 iterations
 PATIENCE = 1200.0  # seconds; only a machine that stands still takes so long

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tiny_runs import DiesAt, Killed, assert_same, tiny_config, train_tiny, train_until
+from tiny_runs import DiesAt, Killed, assert_same, tiny_settings, train_tiny, train_until
 
 import ucb_moppo
-from ucb_moppo.cli.progress import Silent
 from ucb_moppo.config import override, resolve
+from ucb_moppo.engine.learner import Iteration
 from ucb_moppo.engine.trainer import Trainer
 from ucb_moppo.envs import make_spec
 from ucb_moppo.errors import (
@@ -30,8 +30,12 @@ from ucb_moppo.errors import (
 from ucb_moppo.runtime.executor import LocalExecutor
 from ucb_moppo.store.checkpoint import checkpoint_name, list_checkpoints
 from ucb_moppo.store.lock import locked
-from ucb_moppo.training import train as api
-from ucb_moppo.training.train import resume_run, train_config
+from ucb_moppo.store.storage import make_digest
+from ucb_moppo.training.record import versions
+from ucb_moppo.training.reporter import Silent
+from ucb_moppo.training.resume import resume_run
+from ucb_moppo.training.stop import Deadline
+from ucb_moppo.training.train import train_run
 
 
 def resume(path: Path, **options: Any) -> ucb_moppo.Run:
@@ -109,24 +113,15 @@ def test_other_methods_and_replayed_environments_resume_exactly(tmp_path: Path, 
 def test_the_state_holds_everything_between_two_iterations(tmp_path: Path) -> None:
     """Two trainers that exchange states at every iteration do what one alone does, to the bit."""
     spec = make_spec("Swimmer-v2", 20)
-    config = resolve(tiny_config(), spec)
+    config = resolve(tiny_settings(), spec)
     alone, first, second = (Trainer(config, spec, LocalExecutor(config)) for _ in range(3))
-
-    class Stop(Exception):
-        pass
-
-    def stop(iteration: int) -> None:
-        raise Stop
 
     def finish(trainer: Trainer, other: Trainer) -> Trainer:
         """Train one iteration here, the next one there, and so on."""
-        trainer.on_iteration = stop
-        try:
-            for _ in trainer.run():
-                pass
-        except Stop:
-            other.set_state(trainer.get_state())
-            return finish(other, trainer)
+        for event in trainer.run():
+            if isinstance(event, Iteration):
+                other.set_state(trainer.get_state())
+                return finish(other, trainer)
         return trainer
 
     list(alone.run())
@@ -206,7 +201,7 @@ def test_a_changed_problem_is_named(broken: Path, monkeypatch: pytest.MonkeyPatc
     def other(*arguments: Any) -> Any:
         return dataclasses.replace(make_spec(*arguments), objectives=("speed", "beauty"))
 
-    monkeypatch.setattr(api, "make_spec", other)
+    monkeypatch.setattr("ucb_moppo.training.train.make_spec", other)
     with pytest.raises(
         DisagreementError, match=r"problem objectives: \['forward speed', .*\] is now \['speed', 'beauty'\]"
     ):
@@ -214,11 +209,27 @@ def test_a_changed_problem_is_named(broken: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_changed_library_is_named(broken: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    versions = api.versions()
-    monkeypatch.setattr(api, "versions", lambda: versions | {"jax": "99.0"})
-    with pytest.raises(DisagreementError, match=rf"version jax: {versions['jax']} is now 99\.0"):
+    known = versions("ucb")
+    monkeypatch.setattr("ucb_moppo.training.record.versions", lambda method: known | {"jax": "99.0"})
+    with pytest.raises(DisagreementError, match=rf"version jax: {known['jax']} is now 99\.0"):
         resume(broken)
     resume(broken, force=True)
+
+
+def test_a_setting_that_did_not_exist_yet_has_its_default(broken: Path) -> None:
+    """A run saved before there was a choice of acquisitions had the one that is the default."""
+    for name in list_checkpoints(broken):
+        facts = broken / "checkpoints" / name / "state.json"
+        data = json.loads(facts.read_text())
+        del data["config"]["search"]["acquisition"], data["config"]["indicators"]
+        facts.write_text(json.dumps(data))
+        manifest = facts.with_name("manifest.json")
+        digests = json.loads(manifest.read_text())
+        digests["files"]["state.json"] = make_digest(facts.read_bytes()).to_json()
+        manifest.write_text(json.dumps(digests))
+    config = json.loads((broken / "config.json").read_text())
+    resume(broken)
+    assert json.loads((broken / "config.json").read_text()) == config
 
 
 def test_a_forced_resume_still_refuses_a_state_that_does_not_fit(broken: Path) -> None:
@@ -311,24 +322,23 @@ def test_an_environment_that_raises_is_reported_and_the_run_can_be_resumed(
     assert_same(tmp_path / "run", whole)
 
 
-def test_public_names() -> None:
-    assert ucb_moppo.resume is api.resume
-    assert override(tiny_config(), checkpoint_stages=2).checkpoint_stages == 2
+def test_how_often_to_save_is_a_setting() -> None:
+    assert override(tiny_settings(), checkpoint_stages=2).checkpoint_stages == 2
     with pytest.raises(ConfigError, match="checkpoint_seconds is -1"):
-        tiny_config(checkpoint_seconds=-1.0)
+        tiny_settings(checkpoint_seconds=-1.0)
 
 
 def test_the_first_checkpoint_is_not_replaced_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run killed before its first evaluation has one checkpoint; resuming keeps it."""
     run = tmp_path / "run"
-    config, name = tiny_config(), checkpoint_name(0, 0)
+    config, name = tiny_settings(), checkpoint_name(0, 0)
 
     def killed(*_: Any) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Trainer, "_evaluate", killed)
     with pytest.raises(KeyboardInterrupt):
-        train_config(config, run, Silent())
+        train_run(config, run, Silent())
     assert list_checkpoints(run) == [name]
     before = (run / "checkpoints" / name).stat().st_ino
     with pytest.raises(KeyboardInterrupt):
@@ -343,9 +353,9 @@ def test_wall_time_ends_a_run_cleanly_and_it_can_go_on(tmp_path: Path, monkeypat
     """The time is up after iteration 3 of 10, in the middle of a stage: what there is then is evaluated and
     written, and continuing the run leaves no trace of it."""
     asked = iter([False, False, True])
-    monkeypatch.setattr(api.Deadline, "passed", property(lambda self: next(asked, False)))
+    monkeypatch.setattr(Deadline, "passed", property(lambda self: next(asked, False)))
     path = tmp_path / "run"
-    run = train_config(tiny_config(), path, Silent(), max_seconds=1000.0)
+    run = train_run(tiny_settings(), path, Silent(), max_seconds=1000.0)
     assert run.summary["stopped"] == "max_seconds"
     assert run.summary["finished"] is False
     assert [line["iteration"] for line in run.metrics()] == [0, 2, 3]
@@ -359,4 +369,4 @@ def test_wall_time_ends_a_run_cleanly_and_it_can_go_on(tmp_path: Path, monkeypat
 @pytest.mark.parametrize("seconds", [0, -1.0, float("nan")])
 def test_a_time_that_cannot_be_is_refused(tmp_path: Path, seconds: float) -> None:
     with pytest.raises(ConfigError, match=f"max_seconds is {seconds}"):
-        train_config(tiny_config(), tmp_path / "run", Silent(), max_seconds=seconds)
+        train_run(tiny_settings(), tmp_path / "run", Silent(), max_seconds=seconds)

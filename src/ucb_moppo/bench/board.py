@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ucb_moppo.bench.cell import Ending, Progress, Task, read_progress
-from ucb_moppo.durations import format_seconds
+from ucb_moppo.training.reporter import format_seconds
 
 
 @dataclass

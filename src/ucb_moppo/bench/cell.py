@@ -16,19 +16,20 @@ import msgspec
 
 from ucb_moppo.bench.provenance import UNKNOWN, Provenance, code_version, hardware
 from ucb_moppo.bench.result import make_result, read_result, write_result
-from ucb_moppo.bench.sweep_file import Cell, cell_config
+from ucb_moppo.bench.sweep_file import Cell, cell_config, cell_settings
 from ucb_moppo.config import to_json
 from ucb_moppo.errors import DisagreementError, RunFormatError, UcbMoppoError
-from ucb_moppo.peers import PEERS
-from ucb_moppo.peers.base import PeerConfig
+from ucb_moppo.store.checkpoint import list_checkpoints
 from ucb_moppo.store.layout import CONFIG, SUMMARY
 from ucb_moppo.store.lock import locked
 from ucb_moppo.store.run import Run, load_run
 from ucb_moppo.store.storage import dump_json, finite_or_none, replace_file
-from ucb_moppo.training.train import differences, resume, train
+from ucb_moppo.training.reporter import Silent
+from ucb_moppo.training.resume import differences, resume_run
+from ucb_moppo.training.train import train_run
 
 State = Literal["new", "finished", "broken"]
-"""Of another method's run, which has no checkpoints, what is broken is begun again."""
+"""What is broken is continued where it has checkpoints, and begun again where it has none."""
 
 
 @dataclass(frozen=True)
@@ -105,8 +106,7 @@ def is_complete(task: Task, summary: Mapping[str, Any]) -> bool:
 
 def check_settings(task: Task, run: Run) -> None:
     """Refuse a run with other settings than the cell's; those that a run of an older version lacks do not count."""
-    config = cell_config(task.cell)
-    asked = json.loads(json.dumps(config.to_json() if isinstance(config, PeerConfig) else to_json(config)))
+    asked = json.loads(json.dumps(to_json(cell_config(task.cell))))
     changes = "; ".join(differences(run.config, _known_to(run.config, asked)))
     if changes:
         raise DisagreementError(
@@ -142,20 +142,19 @@ def run_task(task: Task) -> Ending:
 
 
 def train_cell(task: Task, state: State) -> None:
+    """Continue what has checkpoints; begin anything else anew."""
     if task.run.exists():
         with locked(task.run):  # refused if another process is at it
             pass
-    cell, continues = task.cell, state == "broken" and task.cell.method not in PEERS
+    limit, continues = task.cell.max_seconds, state == "broken" and bool(list_checkpoints(task.run))
     record_provenance(task, continues)
-    limit: dict[str, Any] = {} if cell.max_seconds is None else {"max_seconds": cell.max_seconds}
     if continues:
         spent = read_progress(task).seconds or 0.0
-        resume(task.run, quiet=True, **{name: max(1.0, seconds - spent) for name, seconds in limit.items()})
+        resume_run(task.run, Silent(), max_seconds=None if limit is None else max(1.0, limit - spent))
         return
     if task.run.exists():
         move_aside(task.run)
-    settings = {**cell.settings, **limit}
-    train(cell.problem, method=cell.method, seed=cell.seed, out=task.run, quiet=True, **settings)
+    train_run(cell_settings(task.cell), task.run, Silent(), limit)
 
 
 def move_aside(run: Path) -> None:

@@ -9,18 +9,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, ValidationError, inspect
 
-from ucb_moppo.config import SECTIONS, Config, default_config, override, resolve
-from ucb_moppo.envs import make_spec
+from ucb_moppo.config import RunConfig, RunSettings, make_settings, resolve, setting_types, settings_type
 from ucb_moppo.errors import ConfigError, UcbMoppoWarning, nearest_names
-from ucb_moppo.peers import PEERS, check_method, find_peer
-from ucb_moppo.peers.base import PeerConfig
 from ucb_moppo.store.layout import directory_name
 from ucb_moppo.store.storage import has_type
+from ucb_moppo.training.train import check_trainable, spec_of
 
 LISTS = {"problems": str, "methods": str, "seeds": int}
 KEYS = ("name", *LISTS, "steps", "settings", "per_problem", "per_method", "max_seconds")
@@ -67,42 +65,31 @@ class SweepSpec:
         ]
 
     def _cell(self, problem: str, method: str, seed: int) -> Cell:
-        settings = {**self.settings, **self.per_problem.get(problem, {})}
-        if method not in PEERS:
-            # One shard unless told otherwise: left open, their number and with it the last bits of a result would
-            # hang on the cores that a cell happens to get.
-            settings = {"shards": 1} | settings
-        settings |= self.per_method.get(method, {})
+        settings = {**self.settings, **self.per_problem.get(problem, {}), **self.per_method.get(method, {})}
         max_seconds = settings.pop("max_seconds", None)
         return Cell(problem, method, seed, settings, max_seconds)
 
 
-def cell_config(cell: Cell) -> Config | PeerConfig:
+def cell_settings(cell: Cell) -> RunSettings:
+    """What a cell's run is told; refused where a setting has another type than its own."""
+    known = setting_types(settings_type(cell.method))
+    check_types(cell.settings, known)
+    # One shard unless told otherwise: left open, their number and with it the last bits of a result would hang on
+    # the cores that a cell happens to get.
+    usual = {"shards": 1} if "shards" in known else {}
+    return make_settings(cell.problem, cell.method, seed=cell.seed, **{**usual, **cell.settings})
+
+
+def cell_config(cell: Cell) -> RunConfig:
     """Every setting of a cell's run, decided; what is wrong with one is an error that names the cell."""
-    settings = {"preset": "tuned", **cell.settings}
     try:
-        check_method(cell.method)
-        if cell.method in PEERS:
-            return peer_config(cell)
-        check_types(settings)
-        config = default_config(cell.problem, settings.pop("preset"))
-        config = override(config, method=cell.method, seed=cell.seed, **settings)
-        spec = make_spec(config.problem, config.horizon, config.reference_point, config.protocol)
-        return resolve(config, spec)
+        settings = cell_settings(cell)
+        spec = spec_of(settings)
+        config = resolve(settings, spec)
+        check_trainable(config, spec)
+        return config
     except (ConfigError, OverflowError) as fault:  # JSON has whole numbers of any size
         raise ConfigError(f"cell {cell.name}: {fault}") from fault
-
-
-def peer_config(cell: Cell) -> PeerConfig:
-    """Every setting of another method's run, decided; refused where the method could not train or is missing."""
-    from ucb_moppo.peers.record import decide, make_peer_config
-
-    check_types(cell.settings, (PeerConfig,))
-    config = make_peer_config(cell.problem, method=cell.method, seed=cell.seed, **cell.settings)
-    spec = make_spec(config.problem, config.horizon, config.reference_point, config.protocol)
-    config = decide(config, spec)
-    find_peer(config.method).check(spec, config)
-    return config
 
 
 def read_sweep(path: Path) -> SweepSpec:
@@ -182,7 +169,7 @@ def check_cells(cells: Sequence[Cell]) -> None:
     twice = [name for name, count in Counter(cell.name for cell in cells).items() if count > 1]
     if twice:
         raise ConfigError(f"two cells would both be {twice[0]}; leave one of the problems out")
-    weights: dict[str, dict[tuple[int | None, int | None], str]] = {}
+    weights: dict[str, dict[tuple[int, int], str]] = {}
     for cell in cells:
         limit = cell.max_seconds
         if not has_type(limit, Seconds | None):
@@ -199,21 +186,19 @@ def check_cells(cells: Sequence[Cell]) -> None:
             )
 
 
-def evaluated_weights(config: Config | PeerConfig) -> tuple[int | None, int | None]:
+def evaluated_weights(config: RunConfig) -> tuple[int, int]:
     """Sub-spaces and weights in each that a run is evaluated on."""
-    chosen = config.search if isinstance(config, Config) else config
-    return chosen.policies, chosen.probes
+    return config.division.policies, config.division.probes
 
 
-def check_types(settings: Mapping[str, Any], configs: Sequence[type] = (Config, *SECTIONS.values())) -> None:
+def check_types(settings: Mapping[str, Any], types: Mapping[str, Any]) -> None:
     """Refuse settings of another type than theirs, e.g. 2.5e6 or "2500000" steps."""
-    hints = {name: hint for config in configs for name, hint in get_type_hints(config).items()}
     for name, value in settings.items():
-        info = inspect.type_info(hints.get(name, Any))
+        info = inspect.type_info(types.get(name, Any))
         if isinstance(value, str) and isinstance(info, inspect.LiteralType):
             continue  # which names there are is the config's to say: it knows the nearest
         try:
-            msgspec.convert(value, hints.get(name, Any))
+            msgspec.convert(value, types.get(name, Any))
         except ValidationError as fault:
             within = f" ({fault})" if isinstance(value, list) else ""
             raise ConfigError(f"{name} is {value!r}; it must be {describe_type(info)}{within}") from fault

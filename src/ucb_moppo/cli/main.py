@@ -7,7 +7,6 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
@@ -29,8 +28,18 @@ from ucb_moppo.cli.options import (
     TrainPeer,
     View,
 )
-from ucb_moppo.config import Config, PPOConfig, SearchConfig, default_config, from_json
+from ucb_moppo.cli.settings_options import to_options, to_settings
+from ucb_moppo.config import (
+    MoppoSettings,
+    RunSettings,
+    check_settings,
+    from_json,
+    make_settings,
+    override,
+    settings_type,
+)
 from ucb_moppo.errors import ConfigError, UcbMoppoError, UcbMoppoWarning, nearest_names
+from ucb_moppo.registry import METHODS
 
 USAGE = """ucb-moppo: find a Pareto set of policies for problems with several objectives
 
@@ -67,39 +76,18 @@ def parse(command: type[Command], argv: Sequence[str], usage: str, default: Comm
 
 
 def train(argv: Sequence[str]) -> None:
-    from ucb_moppo.peers import PEERS
-    from ucb_moppo.training.train import train_config
+    from ucb_moppo.training.train import train_run
 
-    method = named_method(argv)
-    if method in PEERS:
-        train_other(argv, method)
-        return
-    choice = parse_train(argv)
-    print_end(train_config(choice.settings, choice.out, reporter_for(choice), choice.max_seconds), choice)
-
-
-def train_other(argv: Sequence[str], method: str) -> None:
-    """`train` with another method."""
-    from ucb_moppo.peers.base import PeerConfig
-    from ucb_moppo.peers.record import make_peer_config, train_peer
-
-    choice = parse(TrainPeer, argv, f"train --method {method}")
-    if not choice.problem:
-        raise ConfigError(NO_PROBLEM)
-    names = {f.name for f in fields(PeerConfig)} - {"problem", "settings"}
-    given = {name: getattr(choice, name) for name in names}
-    config = make_peer_config(choice.problem, **given | read_settings(choice.set))
-    print_end(train_peer(config, choice.out, reporter_for(choice), choice.max_seconds), choice)
+    choice, settings = parse_train(argv)
+    print_end(train_run(settings, choice.out, reporter_for(choice), choice.max_seconds), choice)
 
 
 def named_method(argv: Sequence[str]) -> str:
     """What --method names; refused at once if no method is called that."""
-    from ucb_moppo.peers import check_method
-
     words = [part for word in argv for part in (word.split("=", 1) if word.startswith("--") else [word])]
     found = [after for word, after in pairwise(words) if word == "--method"]
     method = found[-1] if found else "ucb"
-    check_method(method)
+    METHODS.check(method)
     return method
 
 
@@ -118,7 +106,7 @@ def read_settings(pairs: Sequence[str]) -> dict[str, Any]:
 
 
 def resume(argv: Sequence[str]) -> None:
-    from ucb_moppo.training.train import resume_run
+    from ucb_moppo.training.resume import resume_run
 
     choice = parse(Resume, argv, "resume")
     reporter = reporter_for(choice)
@@ -142,30 +130,37 @@ def print_end(run: Run, choice: Session) -> None:
         print_run(run.path)
 
 
-def parse_train(argv: Sequence[str]) -> Train:
+def parse_train(argv: Sequence[str]) -> tuple[Train[Any], RunSettings]:
     """Options of `train`. Their defaults depend on the problem, the preset and --config, so they are read twice."""
+    method = named_method(argv)
+    kind = settings_type(method)
+    usage = "train" if kind is MoppoSettings else f"train --method {method}"
     options = [argument for argument in argv if argument not in HELP]
-    first = parse(Train, options, "train", Train(settings=unchecked_config()))
+    first = parse_options(options, usage, kind("", method=method))
     if not first.settings.problem and first.config is None and len(options) == len(argv):
         raise ConfigError(NO_PROBLEM)
     preset_given = any(option.partition("=")[0] == "--preset" for option in options)
     preset = first.settings.preset if preset_given else None
-    settings = starting_config(first.settings.problem, preset, first.config)
-    return parse(Train, argv, "train", Train(settings=settings))
+    choice = parse_options(argv, usage, starting_settings(first.settings.problem, method, preset, first.config))
+    own = read_settings(choice.set) if isinstance(choice, TrainPeer) else {}
+    settings = to_settings(choice.settings, kind)
+    check_settings(settings)
+    return choice, override(settings, **own)
 
 
-def unchecked_config() -> Config:
-    """For the first reading: options that only fit together with what --config says are not refused yet."""
-    unchecked = {"__post_init__": lambda self: None}
-    ppo, search, whole = (type(kind.__name__, (kind,), unchecked) for kind in (PPOConfig, SearchConfig, Config))
-    return whole(problem="", ppo=ppo(), search=search())
+def parse_options(argv: Sequence[str], usage: str, defaults: RunSettings) -> Train[Any]:
+    """One reading of the options of `train`, for the kind of settings that ``defaults`` are."""
+    command: Any = Train if isinstance(defaults, MoppoSettings) else TrainPeer
+    options = to_options(defaults)
+    choice: Train[Any] = parse(command[type(options)], argv, usage, command(settings=options))
+    return choice
 
 
-def starting_config(problem: str, preset: str | None, config: Path | None) -> Config:
+def starting_settings(problem: str, method: str, preset: str | None, config: Path | None) -> RunSettings:
     """Settings before the options are read: the problem's preset, under those of --config if it is given."""
     if config is None:
-        return default_config(problem, preset or "tuned")
-    data = read_config(config)
+        return make_settings(problem, method, preset or "tuned")
+    data = read_config(config) | {"method": method}
     if problem:
         data["problem"] = problem
     if preset is not None:
@@ -279,7 +274,7 @@ def show(argv: Sequence[str]) -> None:
 
 def print_run(path: Path, rows: int = 10, as_json: bool = False) -> None:
     """What was found: the indicators, a part of the front, and where the run lies."""
-    from ucb_moppo.cli.display import front_table, summary_lines
+    from ucb_moppo.cli.display import points_table, summary_lines
     from ucb_moppo.store.run import load_run
 
     run = load_run(path)
@@ -289,7 +284,7 @@ def print_run(path: Path, rows: int = 10, as_json: bool = False) -> None:
     console = Console()
     for line in summary_lines(run):
         console.print(line, highlight=False)
-    console.print(front_table(run, rows))
+    console.print(points_table(run, rows))
 
 
 def problems(argv: Sequence[str]) -> None:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Generic, Literal, TypeVar
 
 import tyro
 
-from ucb_moppo.config import Config, ExecutorName, PresetName, ProtocolName, hint
+from ucb_moppo.cli.settings_options import hint, named_choice
+from ucb_moppo.envs import PROTOCOLS
+from ucb_moppo.registry import EXECUTORS
 
 PAPER_COUNTS = (10, 20, 30, 40, 50, 100, 150, 200, 250, 300, 350, 400, 450, 500)
 """Weights per policy in the paper's interpolation study."""
 
-PeerName = Literal["pgmorl", "capql", "gpils", "pdmorl"]
+Options = TypeVar("Options")
+"""Settings as `settings_options` shows them to the command line."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,16 +36,17 @@ class Session:
 
 
 @dataclass(frozen=True)
-class Train(Session):
+class Train(Session, Generic[Options]):
     """Train a Pareto set of policies for a problem with several objectives.
 
     PROBLEM is one of the six built-in problems (see `ucb-moppo problems`), any MO-Gymnasium id such as
     mo-hopper-v5, or package.module:env-id for an environment of your own. Defaults are those of the preset.
 
-    Other methods to compare with: --method pgmorl, capql, gpils or pdmorl; beside one, --help shows its options.
+    Other methods to compare with: --method pgmorl, capql, gpils or pdmorl, or module:name for one of your own; with
+    one of them, --help shows its options.
     """
 
-    settings: Annotated[Config, tyro.conf.arg(name="")]
+    settings: Annotated[Options, tyro.conf.arg(name="")]
     out: Annotated[Path | None, hint("a new one under runs/")] = None
     """Directory of the run."""
     config: Annotated[Path | None, hint("none")] = None
@@ -50,42 +54,14 @@ class Train(Session):
 
 
 @dataclass(frozen=True)
-class TrainPeer(Session):
+class TrainPeer(Train[Options]):
     """Train with another method, on the same problems, evaluated and counted in the same way.
 
     Its own settings are the published ones for the problem; --set changes one of them.
     """
 
-    problem: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PROBLEM", help_behavior_hint="")] = ""
-    """One of the six problems, an MO-Gymnasium id, or package.module:env-id."""
-    method: PeerName = "pgmorl"
-    """pgmorl, capql, gpils (all three from the package morl-baselines) or pdmorl."""
-    seed: int = 0
-    """Seed of everything random."""
-    steps: Annotated[int | None, hint("as for our methods")] = None
-    """Budget of training and pre-training together, in environment steps."""
-    protocol: ProtocolName = "gymnasium"
-    """How the six problems are set up: Gymnasium's models and 1,000 steps, or PGMORL's changes to them and 500."""
-    horizon: Annotated[int | None, hint("the problem's own")] = None
-    """Episode length in training and evaluation."""
-    reference_point: Annotated[tuple[float, ...] | None, hint("the problem's own")] = None
-    """Reference point of the hypervolume, a number per objective."""
-    episodes: int = 1
-    """Evaluation episodes per weight."""
-    preset: PresetName = "tuned"
-    """Preset of the run of ours to compare with: as many steps, the same weights to evaluate on."""
-    policies: Annotated[int | None, hint("the preset's")] = None
-    """Sub-spaces of the weights to evaluate on: the policies of the run of ours to compare with."""
-    probes: Annotated[int | None, hint("the preset's")] = None
-    """Weights of each sub-space to evaluate on: the probes of the run of ours to compare with."""
-    evaluations: Annotated[int | None, hint("as many as a run of ours makes")] = None
-    """Evaluations after the first, evenly spaced over the steps."""
-    threads: int = 0
-    """Threads of simulation and of torch (0: one per core)."""
     set: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="NAME=VALUE")] = ()
     """One of the method's own settings, e.g. --set gamma=0.99; may be repeated."""
-    out: Annotated[Path | None, hint("a new one under runs/")] = None
-    """Directory of the run."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +72,7 @@ class Resume(Session):
     """Directory of the run."""
     force: bool = False
     """Continue even if config, problem or library versions have changed since it was saved."""
-    executor: Annotated[ExecutorName | None, hint("the run's")] = None
+    executor: Annotated[str | None, named_choice(EXECUTORS, "auto"), hint("the run's")] = None
     """Where shards of policies run from now on; the result is the same."""
     ray_address: Annotated[str | None, hint("the run's")] = None
     """Address of a running Ray cluster, for --executor ray."""
@@ -184,8 +160,8 @@ class Bench:
     """Directory of the runs."""
     cores: int = 0
     """Cores to use, shared out among the cells that run side by side (0: all)."""
-    executor: Literal["processes", "local", "ray"] = "processes"
-    """processes: cells side by side on this machine; ray: on a cluster; local: one after the other, right here."""
+    executor: Annotated[str, named_choice(EXECUTORS)] = "processes"
+    """Where cells run: side by side on this machine or on a cluster, or one after the other, right here."""
     ray_address: Annotated[str | None, hint("a Ray of its own on this machine")] = None
     """Address of a running Ray cluster, for --executor ray; all nodes must see the same files."""
     dry_run: bool = False
@@ -219,7 +195,7 @@ class Problems:
 
     all: bool = False
     """List every MO-Gymnasium id that can be trained too."""
-    protocol: ProtocolName = "gymnasium"
+    protocol: Annotated[str, tyro.conf.arg(metavar="{" + ",".join(PROTOCOLS) + "}")] = "gymnasium"
     """Which variant of the six."""
     json: bool = False
     """Print the list as JSON."""

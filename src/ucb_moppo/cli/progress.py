@@ -5,35 +5,19 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Protocol, TextIO
+from typing import Any, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from ucb_moppo.config import Config
-from ucb_moppo.durations import format_seconds
-
-if TYPE_CHECKING:
-    from ucb_moppo.engine.trainer import StageRecord
-    from ucb_moppo.training.train import Plan
+from ucb_moppo.config import RunConfig
+from ucb_moppo.engine.learner import Plan, StageRecord
+from ucb_moppo.training.reporter import Reporter, Silent, format_seconds
 
 
-class Reporter(Protocol):
-    """Told what happens in a run."""
-
-    def start(self, plan: Plan, path: Path) -> None: ...
-
-    def iteration(self, iteration: int) -> None: ...
-
-    def stage(self, record: StageRecord) -> None: ...
-
-    def stop(self) -> None: ...
-
-
-def describe_plan(plan: Plan, path: Path) -> str:
+def describe_plan(config: RunConfig, plan: Plan, path: Path) -> str:
     """Two sentences before a run begins."""
-    config = plan.config
-    policies = f"{config.num_policies} policies, " if isinstance(config, Config) else ""
+    policies = f"{plan.num_policies} policies, " if plan.num_policies is not None else ""
     begin = f"continuing after iteration {plan.done}: " if plan.done else ""
     return (
         f"{begin}{config.method} on {config.problem}: {policies}seed {config.seed}, "
@@ -65,27 +49,16 @@ class Clock:
 
     def rate(self, iteration: int) -> float:
         done = iteration - self.plan.done
-        return done * self.plan.config.steps_per_iteration / (perf_counter() - self.begun)
+        steps_per_iteration = self.plan.training_steps / self.plan.num_iterations
+        return done * steps_per_iteration / (perf_counter() - self.begun)
 
     def left(self, iteration: int) -> float:
         """From the measured plan until there is something better: the run's own pace."""
-        share = (iteration - self.plan.done) / (self.plan.config.num_iterations - self.plan.done or 1)
+        share = (iteration - self.plan.done) / (self.plan.num_iterations - self.plan.done or 1)
         spent = perf_counter() - self.begun
         if self.plan.seconds is not None and share < 0.05:
             return self.plan.seconds * (1 - share)
         return spent * (1 - share) / share if share else 0.0
-
-
-class Silent:
-    """Says nothing."""
-
-    def start(self, plan: Plan, path: Path) -> None: ...
-
-    def iteration(self, iteration: int) -> None: ...
-
-    def stage(self, record: StageRecord) -> None: ...
-
-    def stop(self) -> None: ...
 
 
 class PlainLines(Silent):
@@ -94,9 +67,9 @@ class PlainLines(Silent):
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream, self._clock = stream or sys.stderr, Clock()
 
-    def start(self, plan: Plan, path: Path) -> None:
+    def start(self, config: RunConfig, plan: Plan, path: Path) -> None:
         self._clock.start(plan)
-        self._print(describe_plan(plan, path))
+        self._print(describe_plan(config, plan, path))
 
     def stage(self, record: StageRecord) -> None:
         done = record.iteration
@@ -122,11 +95,11 @@ class Bar(Silent):
             console=console,
         )
 
-    def start(self, plan: Plan, path: Path) -> None:
+    def start(self, config: RunConfig, plan: Plan, path: Path) -> None:
         self._clock.start(plan)
-        self._progress.console.print(describe_plan(plan, path), highlight=False)
+        self._progress.console.print(describe_plan(config, plan, path), highlight=False)
         fields: dict[str, Any] = {"stage": f"0/{plan.num_stages}", "rate": "", "found": "", "left": ""}
-        self._task = self._progress.add_task("train", total=plan.config.num_iterations, **fields)
+        self._task = self._progress.add_task("train", total=plan.num_iterations, **fields)
         self._progress.start()
 
     def iteration(self, iteration: int) -> None:

@@ -9,17 +9,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ucb_moppo.cli.progress import Reporter, Silent
-from ucb_moppo.config import Config
+from ucb_moppo.config import RunConfig, to_json
+from ucb_moppo.engine.learner import Plan, StageRecord
 from ucb_moppo.errors import ConfigError
-
-if TYPE_CHECKING:
-    from ucb_moppo.engine.trainer import StageRecord
-    from ucb_moppo.training.train import Plan
+from ucb_moppo.training.reporter import Reporter, Silent
 
 
 def add_trackers(reporter: Reporter, tensorboard: bool, wandb: bool) -> Reporter:
@@ -27,18 +23,18 @@ def add_trackers(reporter: Reporter, tensorboard: bool, wandb: bool) -> Reporter
     trackers: list[Reporter] = [TensorBoard()] if tensorboard else []
     if wandb:
         trackers.append(WeightsAndBiases())
-    return Together([reporter, *trackers]) if trackers else reporter
+    return ReporterGroup([reporter, *trackers]) if trackers else reporter
 
 
-class Together:
+class ReporterGroup:
     """Several reporters, told one after the other."""
 
     def __init__(self, reporters: Sequence[Reporter]) -> None:
         self.reporters = tuple(reporters)
 
-    def start(self, plan: Plan, path: Path) -> None:
+    def start(self, config: RunConfig, plan: Plan, path: Path) -> None:
         for reporter in self.reporters:
-            reporter.start(plan, path)
+            reporter.start(config, plan, path)
 
     def iteration(self, iteration: int) -> None:
         for reporter in self.reporters:
@@ -79,7 +75,7 @@ class TensorBoard(Silent):
         self._make_writer, self._event, self._summary = EventFileWriter, event_pb2.Event, summary_pb2.Summary
         self._writer: Any = None
 
-    def start(self, plan: Plan, path: Path) -> None:
+    def start(self, config: RunConfig, plan: Plan, path: Path) -> None:
         self._writer = self._make_writer(str(path / "tensorboard"))
 
     def stage(self, record: StageRecord) -> None:
@@ -105,13 +101,13 @@ class WeightsAndBiases(Silent):
         self._wandb: Any = wandb
         self._run: Any = None
 
-    def start(self, plan: Plan, path: Path) -> None:
+    def start(self, config: RunConfig, plan: Plan, path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
         self._run = self._wandb.init(
             project="ucb-moppo",
             name=path.name,
             dir=str(path),
-            config=asdict(plan.config) if isinstance(plan.config, Config) else plan.config.to_json(),
+            config=to_json(config),
             mode=os.environ.get("WANDB_MODE", "offline"),
         )
 

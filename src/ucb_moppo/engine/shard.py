@@ -24,7 +24,7 @@ from ucb_moppo.algos.ppo.update import (
     make_update,
     stack_policies,
 )
-from ucb_moppo.config import Config, PPOConfig
+from ucb_moppo.config import MoppoConfig, PPOSettings
 from ucb_moppo.engine.evaluation import Evaluation, evaluate
 from ucb_moppo.engine.rollout import Collector, draw_noise, make_actors
 from ucb_moppo.envs import make_batch
@@ -43,7 +43,7 @@ def evaluation_width(num_policies: int) -> int:
 
 
 @lru_cache(maxsize=4)
-def _compiled(ppo: PPOConfig, num_iterations: int) -> UpdateFunction:
+def _compiled(ppo: PPOSettings, num_iterations: int) -> UpdateFunction:
     return make_update(ppo, num_iterations)
 
 
@@ -97,7 +97,7 @@ class Timing(NamedTuple):
 class Shard:
     """Policies ``policy_ids`` of a resolved ``config``."""
 
-    def __init__(self, config: Config, policy_ids: Sequence[int]) -> None:
+    def __init__(self, config: MoppoConfig, policy_ids: Sequence[int]) -> None:
         self.config, self.policy_ids = config, tuple(policy_ids)
         self._make_env = partial(
             make_batch,

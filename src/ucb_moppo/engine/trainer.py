@@ -2,29 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ucb_moppo.config import Config
-from ucb_moppo.engine.shard import NUM_CHANCES, Divergence
+from ucb_moppo.config import MoppoConfig
+from ucb_moppo.engine.evaluation import Evaluation
+from ucb_moppo.engine.learner import Diverged, Event, Iteration, Plan, Snapshot, StageRecord
+from ucb_moppo.engine.probes import make_run_decomposition
+from ucb_moppo.engine.shard import NUM_CHANCES, Divergence, Timing
 from ucb_moppo.errors import DivergenceError, RunFormatError
-from ucb_moppo.objectives.pareto import cardinality, expected_utility, hypervolume, sparsity
-from ucb_moppo.objectives.weights import Decomposition, even_weights, make_decomposition
-from ucb_moppo.runtime.executor import Executor
-from ucb_moppo.search.acquisition import HypervolumeScore
+from ucb_moppo.objectives.indicators import measure, measure_with
+from ucb_moppo.policy.networks import OWN
 from ucb_moppo.search.methods import Method, SearchContext, Selection, make_method
-from ucb_moppo.search.surrogate import BaggedElasticNet
 from ucb_moppo.seeding import SELECTION
 from ucb_moppo.spec import EnvSpec
 
 PARTS = {"selecting": 0.0, "training": 0.0, "evaluating": 0.0}
+
+
+class Executor(Protocol):
+    """Trains and evaluates all policies of a run, wherever they are."""
+
+    part_iterations: int
+    """Iterations to train at a time. Between two parts the whole state can be saved and the run can stop."""
+
+    def train(self, weights: NDArray, num_iterations: int) -> dict[str, NDArray]:
+        """Train every policy on its weights [K, N, m]; what the updates reported, [iterations, K] each."""
+        ...
+
+    def evaluate(self, weights: NDArray, episodes: int) -> Evaluation:
+        """Returns of every policy under its weights [K, W, m]; NaN for a policy that has diverged."""
+        ...
+
+    def divergences(self) -> list[Divergence]:
+        """Every time a policy has diverged so far."""
+        ...
+
+    def policies(self) -> dict[str, NDArray]:
+        """Parameters and statistics of all policies, with a leading axis K."""
+        ...
+
+    def time_iteration(self) -> Timing:
+        """How long an iteration and an environment step take here, measured."""
+        ...
+
+    def get_state(self) -> dict[str, NDArray]:
+        """Everything needed to continue."""
+        ...
+
+    def set_state(self, state: Mapping[str, NDArray]) -> None:
+        """Continue from what ``get_state`` returned: the next iterations are the same to the bit."""
+        ...
+
+    def close(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -50,95 +87,33 @@ def make_schedule(num_iterations: int, warmup: int, stage_iterations: int) -> li
     return stages
 
 
-@dataclass
-class StageRecord:
-    """What one stage did and what the evaluation after it found."""
-
-    stage: int
-    iteration: int
-    training_steps: int
-    evaluation_steps: int
-    seconds: float
-    returns: NDArray
-    """[K, P, m] of every policy on its probes: the same weights for every method."""
-    indicators: dict[str, float]
-    selected: NDArray | None = None
-    """[K, N, m] the weights the stage trained on (the last draw of method `random`)."""
-    diagnostics: dict[str, Any] = field(default_factory=dict)
-    learning: dict[str, float] = field(default_factory=dict)
-    stage_seconds: dict[str, float] = field(default_factory=dict)
-    """Where this stage's time went, before an interruption and after: selecting weights, training, evaluating."""
-    diverged: list[dict[str, Any]] = field(default_factory=list)
-    """Every time a policy has diverged so far: policy, iteration, cause, and whether it was restored."""
-
-
-def measure(returns: NDArray, reference_point: Sequence[float] | None) -> dict[str, float]:
-    """HV, EU, sparsity and size of the front among returns [K, W, m]."""
-    points = returns.reshape(-1, returns.shape[-1])
-    assert reference_point is not None
-    return {
-        "hypervolume": hypervolume(points, reference_point),
-        "expected_utility": expected_utility(points, even_weights(points.shape[-1])),
-        "sparsity": sparsity(points),
-        "cardinality": cardinality(points),
-    }
-
-
-def make_run_decomposition(config: Config, spec: EnvSpec, num_probes: int | None = None) -> Decomposition:
-    """Pivots, candidates and probes of every policy, the same for each replica."""
-    search = config.search
-    assert search.policies is not None
-    assert search.candidates is not None
-    one = make_decomposition(
-        spec.num_objectives,
-        search.policies,
-        search.candidates,
-        num_probes or search.probes,
-        pivots=search.pivots,
-    )
-    repeat = (search.replicas, 1, 1)
-    return Decomposition(
-        pivots=np.tile(one.pivots, repeat[:2]),
-        candidates=np.tile(one.candidates, repeat),
-        probes=np.tile(one.probes, repeat),
-    )
-
-
 class Trainer:
     """Trains all policies stage by stage, choosing each stage's weights from the evaluations before it.
 
-    ``on_iteration`` is told the iteration wherever the state is whole: there it may be saved, or the run stopped.
     ``begun`` is when, by ``perf_counter``, its time began to count: compiling is part of it.
     """
 
-    def __init__(
-        self,
-        config: Config,
-        spec: EnvSpec,
-        executor: Executor,
-        on_iteration: Callable[[int], None] = lambda iteration: None,
-        begun: float | None = None,
-    ) -> None:
-        self.config, self.spec, self.executor, self.on_iteration = config, spec, executor, on_iteration
+    network, resumable = OWN, True
+
+    def __init__(self, config: MoppoConfig, spec: EnvSpec, executor: Executor, begun: float | None = None) -> None:
+        self.config, self.spec, self.executor = config, spec, executor
         self.decomposition = make_run_decomposition(config, spec)
-        search = config.search
-        assert config.reference_point is not None
-        self.method: Method = make_method(
-            config.method,
-            surrogate=BaggedElasticNet(search.ensemble, search.surrogate_alpha, search.surrogate_l1_ratio),
-            score=HypervolumeScore(config.reference_point),
-            selection=search.selection,
-        )
+        self.method: Method = make_method(config.method, config.search, config.reference_point)
         self.history: list[NDArray] = []
         self.iteration = self.evaluation_steps = 0
         self._reports: list[dict[str, NDArray]] = []
         self._spent, self._begun = 0.0, perf_counter() if begun is None else begun
         self._parts = PARTS.copy()
+        self._num_told = 0
 
     @property
     def seconds(self) -> float:
         """What the run has taken so far, before an interruption and after it."""
         return self._spent + perf_counter() - self._begun
+
+    @property
+    def num_evaluations(self) -> int:
+        return len(self.history)
 
     @property
     def finished(self) -> bool:
@@ -155,24 +130,58 @@ class Trainer:
     def stages(self) -> list[Stage]:
         """The whole run's schedule."""
         search = self.config.search
-        assert search.warmup is not None
-        assert search.stage_iterations is not None
         return make_schedule(self.config.num_iterations, search.warmup, search.stage_iterations)
 
-    def run(self) -> Iterator[StageRecord]:
-        """Train; a record after the first evaluation and after every stage. Continues from where it stands."""
+    def plan(self) -> Plan:
+        """Count the steps of the run and measure about how long they take here."""
+        config, num_stages = self.config, len(self.stages())
+        num_policies, num_weights = self.evaluated_weights.shape[:2]
+        steps_per_evaluation = num_policies * num_weights * config.episodes * config.horizon
+        timing = self.executor.time_iteration()
+        steps_left = steps_per_evaluation * (num_stages + 1 - len(self.history))
+        return Plan(
+            num_iterations=config.num_iterations,
+            num_stages=num_stages,
+            training_steps=config.num_iterations * config.steps_per_iteration,
+            num_policies=config.num_policies,
+            evaluation_steps=steps_per_evaluation * (num_stages + 1),
+            seconds=(config.num_iterations - self.iteration) * timing.iteration + steps_left * timing.step,
+            done=self.iteration,
+        )
+
+    def run(self) -> Iterator[Event]:
+        """Train from where it stands: an event after every part of a stage, every evaluation and divergence."""
+        self._num_told = len(self.executor.divergences())
         if not self.history:
-            yield self._evaluate(0, None)
+            yield from self._end_stage(0, None)
         for stage in self.stages()[len(self.history) - 1 :]:
-            selection = self._train(stage)
-            yield self._evaluate(stage.index, selection)
+            selection = yield from self._train(stage)
+            yield from self._end_stage(stage.index, selection)
+
+    def _end_stage(self, index: int, selection: Selection | None) -> Iterator[StageRecord | Diverged]:
+        """Evaluate after a stage; then tell of the policies that have diverged since the last one."""
+        record = self._evaluate(index, selection)
+        yield record
+        for event in record.diverged[self._num_told :]:
+            yield Diverged(**event)
+        self._num_told = len(record.diverged)
 
     def evaluate_early(self) -> StageRecord:
-        """What there is when a run ends inside a stage; the state has then left the schedule."""
+        """Evaluate what there is when a run ends inside a stage; the state has then left the schedule."""
         return self._evaluate(len(self.history), None)
 
-    def _train(self, stage: Stage) -> Selection:
-        """What is left of a stage, on weights chosen at its beginning (and again wherever they are redrawn).
+    def snapshot(self) -> Snapshot:
+        """Give all policies as they stand."""
+        tensors = self.executor.policies()
+        num_parameters = sum(a.size for name, a in tensors.items() if name.split(".")[0] in ("actor", "critic"))
+        return Snapshot(tensors, self.network, self.decomposition.probes, num_parameters)
+
+    def close(self) -> None:
+        """End the workers."""
+        self.executor.close()
+
+    def _train(self, stage: Stage) -> Generator[Iteration, None, Selection]:
+        """Train what is left of a stage, on weights chosen at its beginning (and again wherever they are redrawn).
 
         A choice depends on the evaluations and the seed alone, so a run that continues here makes it again.
         """
@@ -184,23 +193,23 @@ class Trainer:
                 selection = self._select(stage, start)
             while self.iteration < end:
                 self._train_part(selection.weights, min(self.executor.part_iterations, end - self.iteration))
+                yield Iteration(self.iteration)
         return selection
 
     def _train_part(self, weights: NDArray, num_iterations: int) -> None:
-        """Iterations up to the next point at which the state is whole."""
+        """Train up to the next point at which the state is whole."""
         with self._timed("training"):
             self._reports.append(self.executor.train(weights, num_iterations))
         self.iteration += num_iterations
-        self.on_iteration(self.iteration)
 
     def _draws(self, stage: Stage) -> list[tuple[int, int]]:
         """(first iteration, length) of each part of a stage that trains on the same weights."""
-        every = self.config.search.resample_iterations
-        if self.method.name != "random" or stage.search == 0 or not every:
+        search = self.config.search
+        every = search.resample_iterations
+        if not self.method.redraws or stage.search == 0:
             return [(stage.start, stage.iterations)]
-        assert self.config.search.warmup is not None
         end = stage.start + stage.iterations
-        first = stage.start + every - (stage.start - self.config.search.warmup) % every
+        first = stage.start + every - (stage.start - search.warmup) % every
         cuts = [stage.start, *range(first, end, every), end]
         return [(a, b - a) for a, b in pairwise(cuts)]
 
@@ -209,8 +218,7 @@ class Trainer:
         search, parts = self.config.search, self.decomposition
         if stage.search == 0:
             return Selection(np.repeat(parts.pivots[:, None], search.active, axis=1), {})
-        if self.method.name == "random" and search.resample_iterations:
-            assert search.warmup is not None
+        if self.method.redraws:
             # The draw belongs to its period, so an evaluation in the middle of one does not change it.
             iteration -= (iteration - search.warmup) % search.resample_iterations
         context = SearchContext(
@@ -227,8 +235,9 @@ class Trainer:
 
     def _evaluate(self, index: int, selection: Selection | None) -> StageRecord:
         """Evaluate every policy on its weights, extend the history and say what was found."""
+        config = self.config
         with self._timed("evaluating"):
-            evaluation = self.executor.evaluate(self.evaluated_weights, self.config.episodes)
+            evaluation = self.executor.evaluate(self.evaluated_weights, config.episodes)
         parts, self._parts = self._parts, PARTS.copy()
         self.history.append(evaluation.returns)
         self.evaluation_steps += evaluation.steps
@@ -239,20 +248,22 @@ class Trainer:
                 f"every policy has diverged ({diverged}); lower --learning-rate or --max-grad-norm, or look at "
                 f"the problem's rewards and observations"
             )
-        returns = evaluation.returns[:, -self.config.search.probes :]
+        returns = evaluation.returns[:, -config.search.probes :]
         return StageRecord(
             stage=index,
             iteration=self.iteration,
-            training_steps=self.iteration * self.config.steps_per_iteration,
+            training_steps=self.iteration * config.steps_per_iteration,
             evaluation_steps=self.evaluation_steps,
             seconds=self.seconds,
             returns=returns,
-            indicators=measure(returns, self.config.reference_point),
+            indicators=measure(returns, config.reference_point),
+            finished=self.iteration == config.num_iterations,
             selected=None if selection is None else selection.weights,
             diagnostics={} if selection is None else self._with_error(selection.diagnostics),
             learning=learning,
             stage_seconds={name: round(seconds, 3) for name, seconds in parts.items()},
             diverged=diverged,
+            extra_indicators=measure_with(config.indicators, returns, config.reference_point),
         )
 
     @contextmanager
@@ -274,7 +285,7 @@ class Trainer:
         }
 
     def get_state(self) -> dict[str, NDArray]:
-        """Everything needed to continue, as named arrays. What is chosen next follows from it."""
+        """Give everything needed to continue, as named arrays. What is chosen next follows from it."""
         state = {f"executor.{name}": array for name, array in self.executor.get_state().items()}
         state |= {f"learning.{name}": array for name, array in join_reports(self._reports).items()}
         return state | {

@@ -23,9 +23,12 @@ from morl_baselines.multi_policy.gpi_pd.gpi_pd_continuous_action import GPILSCon
 from morl_baselines.multi_policy.pgmorl.pgmorl import PGMORL, generate_weights
 from numpy.typing import NDArray
 
+from ucb_moppo.config import PeerConfig
 from ucb_moppo.cores import available_cores
+from ucb_moppo.engine.learner import Snapshot
 from ucb_moppo.errors import ConfigError
-from ucb_moppo.peers.base import Counts, MakeEnvs, PeerConfig, Snapshot
+from ucb_moppo.peers.base import Counts, MakeEnvs
+from ucb_moppo.peers.callbacks import iterate_loop
 from ucb_moppo.peers.counting import CountedEnv, Counter, Purpose, check_action
 from ucb_moppo.peers.published import CAPQLSettings, GPILSSettings, PGMORLSettings
 from ucb_moppo.policy.networks import Network
@@ -65,7 +68,11 @@ class TorchPeer:
         stream = EVALUATION_STREAM if purpose == "evaluation" else TRAINING_STREAM
         return CountedEnv(self.make_envs(1, 1), self.counter, purpose, (self.config.seed, stream, number))
 
-    def train(self, on_steps: Callable[[Counts], None]) -> None:
+    def train(self) -> Iterator[Counts]:
+        """Train to the end; the package's loop cannot be left, so it has a thread of its own."""
+        return iterate_loop(self._run_counted)
+
+    def _run_counted(self, on_steps: Callable[[Counts], None]) -> None:
         self.counter.on_steps = on_steps
         with quiet():
             self.run()

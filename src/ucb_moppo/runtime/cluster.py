@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from ucb_moppo.config import Config, override
+from ucb_moppo.config import MoppoConfig, override
 from ucb_moppo.cores import thread_settings
 from ucb_moppo.errors import ConfigError
 from ucb_moppo.runtime.executor import ShardedExecutor
@@ -35,7 +35,7 @@ class ShardActor:
     It is built by the first call: an error there comes back as it is, one in a constructor as a dead actor.
     """
 
-    def __init__(self, config: Config, policy_ids: Sequence[int], path: Sequence[str]) -> None:
+    def __init__(self, config: MoppoConfig, policy_ids: Sequence[int], path: Sequence[str]) -> None:
         sys.path += [entry for entry in path if entry not in sys.path]  # where the driver finds an environment
         self._arguments = config, policy_ids
         self._shard: Any = None
@@ -85,7 +85,7 @@ class RayWorker:
 
     concurrent = True
 
-    def __init__(self, config: Config, policy_ids: Sequence[int], num_cpus: int, num_threads: int) -> None:
+    def __init__(self, config: MoppoConfig, policy_ids: Sequence[int], num_cpus: int, num_threads: int) -> None:
         threads = config.threads or num_threads
         options: dict[str, Any] = {
             "num_cpus": num_cpus,
@@ -111,9 +111,9 @@ class RayWorker:
 class RayExecutor(ShardedExecutor):
     """Each shard in an actor of a Ray cluster: that at ``ray_address``, or one of its own on this machine."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: MoppoConfig) -> None:
         self._leave = joined(config.ray_address)
-        cpus, begun = share_cpus(node_cpus(), config.num_shards), set[int]()
+        cpus, begun = share_cpus(node_cpus(), config.shards), set[int]()
 
         def make_worker(index: int, policies: range) -> Worker:
             # One that takes the place of another reserves nothing: where a node has left it would wait for CPUs

@@ -18,7 +18,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ucb_moppo.config import Config, override
+from ucb_moppo.config import MoppoConfig, override
 from ucb_moppo.cores import available_cores, physics_threads, share_cores
 from ucb_moppo.engine.evaluation import Evaluation
 from ucb_moppo.engine.shard import Divergence, Shard, Timing
@@ -91,10 +91,10 @@ class Seat:
 class ShardedExecutor:
     """Shards behind workers that ``make_worker`` makes from a shard's index and its policies."""
 
-    def __init__(self, config: Config, make_worker: Callable[[int, range], Worker]) -> None:
+    def __init__(self, config: MoppoConfig, make_worker: Callable[[int, range], Worker]) -> None:
         self.part_iterations = 1
         self._make_worker = make_worker
-        layout = split_policies(config.num_policies, config.num_shards)
+        layout = split_policies(config.num_policies, config.shards)
         self.seats: list[Seat] = []
         try:
             for index, policies in enumerate(layout):
@@ -223,14 +223,14 @@ class ShardedExecutor:
             seat.worker.result()
 
 
-def choose_executor(config: Config) -> str:
+def choose_executor(config: MoppoConfig) -> str:
     """What `auto` means here: processes for several shards where there are several cores."""
     if config.executor != "auto":
         return config.executor
-    return "processes" if config.num_shards > 1 and len(available_cores()) > 1 else "local"
+    return "processes" if config.shards > 1 and len(available_cores()) > 1 else "local"
 
 
-def make_executor(config: Config) -> ShardedExecutor:
+def make_executor(config: MoppoConfig) -> ShardedExecutor:
     """The executor of a resolved config."""
     kind = choose_executor(config)
     if kind == "processes":
@@ -245,16 +245,16 @@ def make_executor(config: Config) -> ShardedExecutor:
 class LocalExecutor(ShardedExecutor):
     """All shards in this process, one after the other; physics and updates of each use all cores."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: MoppoConfig) -> None:
         super().__init__(config, lambda index, policies: LocalWorker(config, policies))
 
 
 class ProcessExecutor(ShardedExecutor):
     """Each shard in a process of its own, pinned to its share of the cores, which it lends to others when done."""
 
-    def __init__(self, config: Config) -> None:
-        layout, cores = split_policies(config.num_policies, config.num_shards), available_cores()
-        shares = [share_cores(cores, index, config.num_shards) for index in range(config.num_shards)]
+    def __init__(self, config: MoppoConfig) -> None:
+        layout, cores = split_policies(config.num_policies, config.shards), available_cores()
+        shares = [share_cores(cores, index, config.shards) for index in range(config.shards)]
         threads = physics_threads([len(policies) for policies in layout], shares)
         self._borrows = [not config.threads and n > len(share) for n, share in zip(threads, shares, strict=True)]
 

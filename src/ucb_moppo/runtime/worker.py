@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from ucb_moppo.config import Config
+from ucb_moppo.config import MoppoConfig
 from ucb_moppo.engine.shard import Shard
 
 
@@ -37,7 +37,7 @@ class LocalWorker:
 
     concurrent = False
 
-    def __init__(self, config: Config, policy_ids: Sequence[int]) -> None:
+    def __init__(self, config: MoppoConfig, policy_ids: Sequence[int]) -> None:
         self.shard = Shard(config, policy_ids)
         self._call: tuple[str, tuple[Any, ...]] = ("policies", ())
 

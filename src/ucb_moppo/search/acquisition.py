@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ucb_moppo.errors import ConfigError
 from ucb_moppo.objectives.pareto import hypervolume, pareto_front
+from ucb_moppo.objectives.weights import even_weights
 
 FloatArray = NDArray[np.float64]
 
@@ -42,7 +43,10 @@ def optimistic_values(values: FloatArray, mean: FloatArray, std: FloatArray, bet
 
 
 class Score(Protocol):
-    """Value of a front with each candidate joined to it, one at a time; higher is better."""
+    """Value of a front with each candidate joined to it, one at a time; higher is better.
+
+    What ``--acquisition`` names is called with the reference point (m numbers) and returns one.
+    """
 
     def __call__(self, front: FloatArray, candidates: FloatArray) -> FloatArray:
         """Score ``candidates`` [n, m] against ``front`` [f, m] (need not be Pareto-optimal) -> [n].
@@ -85,6 +89,11 @@ class ExpectedUtilityScore:
         best = (front @ self.weights.T).max(axis=0, initial=-np.inf)
         scores[finite] = np.maximum(candidates[finite] @ self.weights.T, best).mean(axis=1)
         return scores
+
+
+def expected_utility_score(reference_point: tuple[float, ...]) -> ExpectedUtilityScore:
+    """Expected utility over evenly spaced weights of as many objectives as ``reference_point`` has numbers."""
+    return ExpectedUtilityScore(even_weights(len(reference_point)))
 
 
 def hypervolume_gains(front: FloatArray, candidates: FloatArray, reference: FloatArray) -> FloatArray:

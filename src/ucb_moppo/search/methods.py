@@ -14,10 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucb_moppo.errors import ConfigError, nearest_names
+from ucb_moppo.errors import ConfigError
 from ucb_moppo.objectives.pareto import pareto_front
+from ucb_moppo.registry import ACQUISITIONS, METHODS, SELECTIONS, SURROGATES
 from ucb_moppo.search.acquisition import Score, optimistic_values, ucb_beta, zero_beta
-from ucb_moppo.search.selection import SELECTIONS, Select
+from ucb_moppo.search.selection import Select
+from ucb_moppo.search.settings import SearchConfig
 from ucb_moppo.search.surrogate import (
     Prediction,
     Surrogate,
@@ -27,9 +29,6 @@ from ucb_moppo.search.surrogate import (
 )
 
 FloatArray = NDArray[np.float64]
-
-METHODS = ("ucb", "mean", "random", "fixed")
-"""Names `make_method` knows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,27 +91,48 @@ class Selection(NamedTuple):
 class Method:
     """A way to choose the weights each policy trains on in the next stage."""
 
-    name: str
     choose: Callable[[SearchContext], Selection]
+    redraws: bool = False
+    """Whether it chooses again within a stage, every RF iterations."""
 
 
-def make_method(name: str, *, surrogate: SurrogateModel, score: Score, selection: str) -> Method:
-    """The method called ``name``, one of `METHODS`; ``selection`` is a key of `SELECTIONS`.
+class Tools(NamedTuple):
+    """What a searching method works with: one predicts, one scores, one picks."""
 
-    "random" and "fixed" use neither surrogate nor score, and take them so that a method is a value to swap.
-    """
-    if selection not in SELECTIONS:
-        raise ConfigError(f"unknown selection {selection!r}: {nearest_names(selection, SELECTIONS)}")
-    search = partial(choose_by_search, surrogate=surrogate, score=score, select=SELECTIONS[selection])
-    choices: dict[str, Callable[[SearchContext], Selection]] = {
-        "ucb": partial(search, beta_of=ucb_beta),
-        "mean": partial(search, beta_of=zero_beta),
-        "random": choose_random,
-        "fixed": choose_pivot,
-    }
-    if name not in choices:
-        raise ConfigError(f"unknown method {name!r}: {nearest_names(name, METHODS)}")
-    return Method(name, choices[name])
+    surrogate: SurrogateModel
+    score: Score
+    select: Select
+
+
+def make_method(name: str, search: SearchConfig, reference_point: tuple[float, ...]) -> Method:
+    """The method called ``name`` with the tools that ``search`` names."""
+    tools = Tools(
+        surrogate=SURROGATES.find(search.surrogate)(search),
+        score=ACQUISITIONS.find(search.acquisition)(reference_point),
+        select=SELECTIONS.find(search.selection),
+    )
+    make: Callable[[Tools], Method] = METHODS.find(name)
+    return make(tools)
+
+
+def ucb(tools: Tools) -> Method:
+    """UCB-MOPPO: the weights whose optimistic values improve the front most."""
+    return Method(partial(choose_by_search, tools=tools, beta_of=ucb_beta))
+
+
+def mean(tools: Tools) -> Method:
+    """Mean-MOPPO: the same without the uncertainty."""
+    return Method(partial(choose_by_search, tools=tools, beta_of=zero_beta))
+
+
+def random(tools: Tools) -> Method:
+    """Random-MOPPO: weights drawn at random, again and again."""
+    return Method(choose_random, redraws=True)
+
+
+def fixed(tools: Tools) -> Method:
+    """Fixed-MOPPO: the pivots, always."""
+    return Method(choose_pivot)
 
 
 def choose_pivot(context: SearchContext) -> Selection:
@@ -131,14 +151,7 @@ def choose_random(context: SearchContext) -> Selection:
     return Selection(np.stack(drawn), {})
 
 
-def choose_by_search(
-    context: SearchContext,
-    *,
-    surrogate: SurrogateModel,
-    score: Score,
-    select: Select,
-    beta_of: Callable[[int], float],
-) -> Selection:
+def choose_by_search(context: SearchContext, *, tools: Tools, beta_of: Callable[[int], float]) -> Selection:
     """UCB-MOPPO, and with β = 0 Mean-MOPPO: the weights expected to improve the front most (Algorithm 3).
 
     Every policy's choice starts from the same L, the last evaluations of all policies; only its Pareto front
@@ -148,12 +161,12 @@ def choose_by_search(
     last = context.last_values
     front = pareto_front(last.reshape(-1, last.shape[-1]))
     chosen, at_chosen, at_evaluated = [], [], []
-    for k, surrogates in enumerate(fit_surrogates(context, surrogate)):
+    for k, surrogates in enumerate(fit_surrogates(context, tools.surrogate)):
         candidates, evaluated = context.candidates[k], context.evaluated_weights[k]
         prediction = predict_changes(surrogates, candidates)
         values = interpolate_values(evaluated, last[k], candidates)
         optimistic = optimistic_values(values, prediction.mean, prediction.std, beta)
-        picks = select(score, front, optimistic, candidates, context.num_active)
+        picks = tools.select(tools.score, front, optimistic, candidates, context.num_active)
         chosen.append(candidates[picks])
         at_chosen.append([prediction.mean[picks].mean(axis=0), beta * prediction.std[picks].mean(axis=0)])
         at_evaluated.append(predict_changes(surrogates, evaluated).mean)

@@ -6,8 +6,7 @@ candidates apart, picks are spread over the sub-space: a tie must not pile them 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -59,10 +58,6 @@ def select_top_n(
     """
     scores = score(front, optimistic)
     return _pick(lambda chosen, remaining: scores[remaining], candidates, count)
-
-
-SELECTIONS: Mapping[str, Select] = MappingProxyType({"sequential": select_sequential, "top_n": select_top_n})
-"""Ways to pick N of M candidates, by name."""
 
 
 def _pick(

@@ -20,6 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import ElasticNet
 
 from ucb_moppo.errors import ConfigError
+from ucb_moppo.search.settings import SearchConfig
 
 FloatArray = NDArray[np.float64]
 
@@ -46,7 +47,10 @@ class Surrogate(Protocol):
 
 
 class SurrogateModel(Protocol):
-    """Settings that turn data into a surrogate: the value to swap for another kind of model."""
+    """Settings that turn data into a surrogate: the value to swap for another kind of model.
+
+    What ``--surrogate`` names is called with the search settings of the run and returns one.
+    """
 
     def fit(self, weights: FloatArray, changes: FloatArray, prior_std: float, seed: int) -> Surrogate:
         """Fit to ``changes`` [n] seen at ``weights`` [n, m]; ``prior_std`` stands in for missing data."""
@@ -132,6 +136,11 @@ class BaggedElasticNet:
             # A sample can repeat so few rows that the solver stops at its sweep limit; its last sweep is as good.
             warnings.simplefilter("ignore", ConvergenceWarning)
             return bagging.fit(inputs, targets).estimators_
+
+
+def elastic_net(search: SearchConfig) -> BaggedElasticNet:
+    """The paper's model with the settings of a run."""
+    return BaggedElasticNet(search.ensemble, search.surrogate_alpha, search.surrogate_l1_ratio)
 
 
 def surrogate_data(probe_weights: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray]:

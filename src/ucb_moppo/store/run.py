@@ -148,6 +148,11 @@ class Run:
             self._tensors, self._digest = tensors, make_digest(data).sha256
         return self._tensors
 
+    @property
+    def num_policies(self) -> int:
+        """K, how many policies the run holds."""
+        return len(self.tensors()[STATISTICS[0]])
+
 
 def best_row(evaluated: Front, preference: NDArray) -> int:
     """The evaluated pair with the highest utility for a preference [m]; failed evaluations never win."""

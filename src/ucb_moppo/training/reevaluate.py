@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ucb_moppo.config import from_json
+from ucb_moppo.config import RunConfig, from_json, resolve
 from ucb_moppo.engine.evaluation import evaluate
+from ucb_moppo.engine.probes import probe_weights, start_positions
 from ucb_moppo.engine.rollout import Actors, named_actors
 from ucb_moppo.engine.shard import evaluation_width
-from ucb_moppo.engine.trainer import make_run_decomposition, measure
 from ucb_moppo.envs import make_batch
 from ucb_moppo.errors import ConfigError, RunFormatError
-from ucb_moppo.peers import PEERS
-from ucb_moppo.peers.base import PeerConfig
-from ucb_moppo.peers.comparison import our_probes, positions_of
+from ucb_moppo.objectives.indicators import measure
 from ucb_moppo.store.run import Run, load_run
 from ucb_moppo.store.writer import write_front
 
@@ -28,34 +25,32 @@ def load_actors(run: Run) -> Actors:
     return named_actors(run.tensors(), run.network)
 
 
-def is_peer(config: Mapping[str, Any]) -> bool:
-    """Whether a run's config is another method's."""
-    return config.get("method") in PEERS
+def load_config(run: Run) -> RunConfig:
+    """What a run's settings resolve to, from its own files alone."""
+    return resolve(from_json(run.config), run.spec)
 
 
 def subspace_weights(run: Run, weights_per_policy: int | None) -> NDArray:
-    """[K, W, m] evenly spaced weights of every policy's sub-space; all of those for another method's one policy.
+    """[K, W, m] evenly spaced weights of every policy's sub-space; of all of them for one policy that knows all.
 
-    Another method's policies that are not conditioned on a weight have the one they were trained for.
+    Policies that are not conditioned on a weight have the one they were trained for.
     """
-    if not is_peer(run.config):
-        return make_run_decomposition(from_json(run.config), run.spec, num_probes=weights_per_policy).probes
-    if run.network.conditioned:
-        probes = our_probes(PeerConfig(**run.config), run.spec, weights_per_policy)
-        return probes.reshape(1, -1, run.spec.num_objectives)
-    if weights_per_policy is not None:
-        raise ConfigError(f"the policies of {run.path} do not depend on a weight: leave out --weights-per-policy")
+    if not run.network.conditioned:
+        if weights_per_policy is not None:
+            raise ConfigError(
+                f"the policies of {run.path} do not depend on a weight: leave out --weights-per-policy"
+            )
+        return trained_weights(run)
+    weights = probe_weights(load_config(run).division, run.spec.num_objectives, weights_per_policy)
+    return weights if run.num_policies == len(weights) else weights.reshape(1, -1, run.spec.num_objectives)
+
+
+def trained_weights(run: Run) -> NDArray:
+    """[K, 1, m] the weight that each policy was trained for and evaluated on."""
     evaluated = run.evaluated()
     if not np.array_equal(evaluated.policy, np.arange(len(evaluated.policy))):
         raise RunFormatError(f"{run.path} does not list one weight for each of its policies")
     return evaluated.weights[:, None]
-
-
-def evaluation_positions(run: Run, weights: NDArray, weights_per_policy: int | None) -> NDArray | None:
-    """[K, W] positions that another method's weights [K, W, m] take initial states from; None for our own."""
-    if not is_peer(run.config):
-        return None
-    return positions_of(weights, our_probes(PeerConfig(**run.config), run.spec, weights_per_policy).shape[1])
 
 
 def check_can_sample(run: Run) -> None:
@@ -84,14 +79,14 @@ def evaluate_run(
         if value is not None and value < 1:
             raise ConfigError(f"--{name} is {value}; it must be at least 1")
     run = load_run(path)
-    episodes = episodes or int(run.config.get("episodes", 1))
+    config, spec = load_config(run), run.spec
+    episodes = episodes or config.episodes
     if sampled:
         check_can_sample(run)
-    weights, spec = subspace_weights(run, weights_per_policy), run.spec
-    positions = evaluation_positions(run, weights, weights_per_policy)
+    weights = subspace_weights(run, weights_per_policy)
+    positions = start_positions(weights, weights_per_policy or config.division.probes)
     num_envs = len(weights) * min(weights.shape[1] * episodes, evaluation_width(len(weights)))
-    protocol = run.config.get("protocol", "gymnasium")
-    env = make_batch(run.config["problem"], num_envs, threads, spec.horizon, spec.reference_point, protocol)
+    env = make_batch(config.problem, num_envs, threads, spec.horizon, spec.reference_point, config.protocol)
     try:
         result = evaluate(load_actors(run), weights, env, episodes, positions=positions, sampled=sampled)
     finally:

@@ -1,12 +1,16 @@
-"""SIGINT and SIGTERM: the first asks a run to stop at its next safe point, the second ends it at once."""
+"""When a run must stop: SIGINT and SIGTERM (the first asks, the second ends it at once), or its time is up."""
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import threading
+from time import perf_counter
 from types import FrameType
 from typing import Any
+
+from ucb_moppo.errors import ConfigError
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -37,3 +41,17 @@ class StopRequest:
         name = signal.Signals(number).name
         # Not print: the signal may have come in the middle of one, and streams are not reentrant.
         os.write(2, f"{name}: saving at the next safe point; once more to stop at once\n".encode())
+
+
+class Deadline:
+    """Wall time after which a run is to end, counted from when this is made; never if no time is given."""
+
+    def __init__(self, max_seconds: float | None) -> None:
+        if max_seconds is not None and not 0 < max_seconds < math.inf:
+            raise ConfigError(f"max_seconds is {max_seconds}; it must be a positive number")
+        self.begun = perf_counter()
+        self._end = math.inf if max_seconds is None else self.begun + max_seconds
+
+    @property
+    def passed(self) -> bool:
+        return perf_counter() >= self._end

@@ -21,7 +21,7 @@ from ucb_moppo.algos.ppo.losses import (
     standardise,
     value_loss,
 )
-from ucb_moppo.config import PPOConfig
+from ucb_moppo.config import PPOSettings
 from ucb_moppo.policy.networks import Params, apply_mlp, init_params
 from ucb_moppo.policy.normaliser import (
     Statistics,
@@ -67,14 +67,14 @@ class Minibatch(NamedTuple):
     target: Array  # [B, m] normalised return
 
 
-def make_optimiser(config: PPOConfig, num_iterations: int) -> optax.GradientTransformation:
+def make_optimiser(config: PPOSettings, num_iterations: int) -> optax.GradientTransformation:
     """Adam with the learning rate decayed linearly to zero over the run, after a clip of the gradient's norm."""
     updates = num_iterations * config.epochs * config.num_minibatches
     rate = optax.linear_schedule(config.learning_rate, 0.0, updates) if config.decay else config.learning_rate
     return optax.chain(optax.clip_by_global_norm(config.max_grad_norm), optax.adam(rate, eps=config.adam_epsilon))
 
 
-def init_policy(spec: EnvSpec, config: PPOConfig, optimiser: Any, seed: int, policy: int) -> PolicyState:
+def init_policy(spec: EnvSpec, config: PPOSettings, optimiser: Any, seed: int, policy: int) -> PolicyState:
     """A fresh policy. Its random streams belong to (seed, policy index) and to nothing else."""
     params = init_params(
         np.random.default_rng((seed, policy)),
@@ -111,7 +111,9 @@ def rescale_critic(critic: Params, old: Statistics, new: Statistics) -> Params:
     return {**critic, "head.kernel": critic["head.kernel"] * scale, "head.bias": bias}
 
 
-def policy_losses(params: dict[str, Params], batch: Minibatch, config: PPOConfig) -> tuple[Array, dict[str, Array]]:
+def policy_losses(
+    params: dict[str, Params], batch: Minibatch, config: PPOSettings
+) -> tuple[Array, dict[str, Array]]:
     """Total loss and what to report. Actor and critic share no parameter, so one sum serves both."""
     output = apply_mlp(params["actor"], batch.observation, batch.weight)
     log_ratio = log_probability(params["actor"], output, batch.action) - batch.log_probability
@@ -129,7 +131,7 @@ def policy_losses(params: dict[str, Params], batch: Minibatch, config: PPOConfig
 
 
 def update_minibatch(
-    carry: tuple[dict[str, Params], Any], batch: Minibatch, config: PPOConfig, optimiser: Any
+    carry: tuple[dict[str, Params], Any], batch: Minibatch, config: PPOSettings, optimiser: Any
 ) -> tuple[tuple[dict[str, Params], Any], dict[str, Array]]:
     """One gradient step. Actor and critic are clipped and stepped apart, so neither drowns the other."""
     params, opt_state = carry
@@ -142,7 +144,7 @@ def update_minibatch(
 
 
 def prepare_batch(
-    state: PolicyState, rollout: Transitions, weight: Array, config: PPOConfig
+    state: PolicyState, rollout: Transitions, weight: Array, config: PPOSettings
 ) -> tuple[PolicyState, Minibatch]:
     """Advantages and targets of a rollout, flattened to T·N samples; ``weight`` [N, m] held for all of it."""
     steps, envs = rollout.terminated.shape
@@ -192,7 +194,7 @@ def shuffle(key: Array, num_samples: int) -> Array:
 
 
 def update_policy(
-    state: PolicyState, rollout: Transitions, weight: Array, *, config: PPOConfig, optimiser: Any
+    state: PolicyState, rollout: Transitions, weight: Array, *, config: PPOSettings, optimiser: Any
 ) -> tuple[PolicyState, dict[str, Array]]:
     """All epochs of minibatches on one rollout; returns the new state and the reports' means."""
     state, batch = prepare_batch(state, rollout, weight, config)
@@ -225,7 +227,7 @@ def update_policy(
 UpdateFunction = Callable[[PolicyState, Transitions, Any], tuple[PolicyState, dict[str, Array]]]
 
 
-def make_update(config: PPOConfig, num_iterations: int) -> UpdateFunction:
+def make_update(config: PPOSettings, num_iterations: int) -> UpdateFunction:
     """The jitted update of K policies: states [K, …], rollouts [T, K, N, …], weights [K, N, m]."""
     optimiser = make_optimiser(config, num_iterations)
     one = partial(update_policy, config=config, optimiser=optimiser)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from contextlib import closing
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from ucb_moppo.config import PeerConfig
 from ucb_moppo.engine.evaluation import evaluate
+from ucb_moppo.engine.learner import Snapshot
 from ucb_moppo.envs.base import BatchEnv
 from ucb_moppo.errors import ConfigError, DivergenceError
-from ucb_moppo.peers.base import Counts, MakeEnvs, PeerConfig, Snapshot
+from ucb_moppo.peers.base import Counts, MakeEnvs
 from ucb_moppo.peers.pdmorl.interpolation import (
     better_solutions,
     fit_interpolation,
@@ -58,14 +60,14 @@ class PDMORL:
         rule = training_rule(self.settings)
         self.training = self._make_phase(TRAINING, 1, self.settings.workers, rule)
 
-    def train(self, on_steps: Callable[[Counts], None]) -> None:
-        """Pre-training, then training; ``on_steps`` after every round."""
+    def train(self) -> Iterator[Counts]:
+        """Pre-train, then train; yields after every round."""
         # Acting multiplies matrices of a few rows, where threads of BLAS only wait for each other.
         with threadpool_limits(limits=1, user_api="blas"):
-            self.pretrain(on_steps)
-            self.train_policy(on_steps)
+            yield from self.pretrain()
+            yield from self.train_policy()
 
-    def pretrain(self, on_steps: Callable[[Counts], None]) -> None:
+    def pretrain(self) -> Iterator[Counts]:
         """A policy per key preference; what the best of each has earned is its key solution."""
         interval, episodes = self.settings.key_interval, self.settings.key_pretraining_episodes
         phase = self._make_phase(PRETRAINING, len(self.keys), len(self.keys), pretraining_rule(self.settings))
@@ -78,10 +80,10 @@ class PDMORL:
                 if phase.finished_episodes >= evaluated + interval:
                     evaluated += interval
                     self._judge_keys(phase, judge, episodes)
-                on_steps(self.counts)
+                yield self.counts
             self._judge_keys(phase, judge, episodes)
 
-    def train_policy(self, on_steps: Callable[[Counts], None]) -> None:
+    def train_policy(self) -> Iterator[Counts]:
         """One policy for every preference, guided by the key solutions; better ones replace them as they appear."""
         assert self.solutions is not None, "pretrain() finds the key solutions first"
         phase, episodes = self.training, self.settings.key_episodes
@@ -95,7 +97,7 @@ class PDMORL:
                     evaluated = phase.finished_episodes
                     self._judge_keys(phase, judge, episodes)
                     interpolation = fit_interpolation(self.keys, self.solutions)
-                on_steps(self.counts)
+                yield self.counts
 
     def _make_judge(self, episodes: int) -> BatchEnv:
         """Environments to evaluate all key preferences in at once."""

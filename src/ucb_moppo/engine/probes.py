@@ -1,0 +1,42 @@
+"""The weights that policies are evaluated on, the same for every method, and the initial states they meet."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucb_moppo.config import Division, MoppoConfig
+from ucb_moppo.objectives.weights import Decomposition, make_decomposition
+from ucb_moppo.spec import EnvSpec
+
+
+def make_run_decomposition(config: MoppoConfig, spec: EnvSpec) -> Decomposition:
+    """Pivots, candidates and probes of every policy, the same for each replica."""
+    return _decompose(config.division, spec.num_objectives, config.search.candidates)
+
+
+def probe_weights(division: Division, num_objectives: int, num_probes: int | None = None) -> NDArray:
+    """[K, P, m] the weights that a run is evaluated on, or ``num_probes`` of each sub-space."""
+    wanted = division if num_probes is None else division._replace(probes=num_probes)
+    return _decompose(wanted, num_objectives, num_candidates=1).probes
+
+
+def _decompose(division: Division, num_objectives: int, num_candidates: int) -> Decomposition:
+    policies, probes, pivots, replicas = division
+    one = make_decomposition(num_objectives, policies, num_candidates, probes, pivots=pivots)
+    repeat = (replicas, 1, 1)
+    return Decomposition(
+        pivots=np.tile(one.pivots, repeat[:2]),
+        candidates=np.tile(one.candidates, repeat),
+        probes=np.tile(one.probes, repeat),
+    )
+
+
+def start_positions(weights: NDArray, num_probes: int) -> NDArray:
+    """[K, W] the position that each of the weights [K, W, m] takes its initial states from.
+
+    Counted through and modulo P: all probes under one policy, or one weight under each of many policies, then meet
+    the initial states that the P probes of each of our policies meet.
+    """
+    num_policies, num_weights, _ = weights.shape
+    return (np.arange(num_policies * num_weights) % num_probes).reshape(num_policies, num_weights)

@@ -1,0 +1,191 @@
+"""Everything that a setting can name, named once: options, help, checks and reports follow from here.
+
+A name stands for a place, "module:name", which is imported when it is asked for and not before: help is quick, and
+reading a run imports nothing. A user's own thing is named by its place, e.g. ``--acquisition my_lab:Crowding``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from ucb_moppo.errors import ConfigError, nearest_names
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a name stands for."""
+
+    place: str
+    """Where it is, as "module:name"."""
+    help: str
+    """What it is, in a few words."""
+
+
+@dataclass(frozen=True)
+class MethodEntry(Entry):
+    """A method: ours, which differ in how they choose weights, or another's, which is a learner of its own."""
+
+    ours: bool = True
+    published: str = ""
+    """Of another's: where the function from a problem's name to its published settings is; it needs no extra."""
+    packages: tuple[str, ...] = ()
+    """Distributions it is made of, beside ours."""
+    resumable: bool = True
+    """Whether its runs have checkpoints to continue from."""
+
+
+EntryType = TypeVar("EntryType", bound=Entry)
+
+
+class Registry(Generic[EntryType]):
+    """The names of one kind of thing."""
+
+    def __init__(self, kind: str, entries: Mapping[str, EntryType], own: bool = False) -> None:
+        """``own``: whether a user may name one of their own as module:name."""
+        self.kind, self.entries, self.own = kind, dict(entries), own
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.entries)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.entries
+
+    def check(self, name: Any) -> None:
+        """Refuse a name that is neither known nor a place; imports nothing."""
+        if name in self.entries or (self.own and is_place(name)):
+            return
+        remedy = nearest_names(str(name), self.entries)
+        more = "; one of your own is named as module:name" if self.own else ""
+        raise ConfigError(f"unknown {self.kind} {name!r}; {remedy}{more}")
+
+    def find(self, name: str) -> Any:
+        """What a name stands for, imported now."""
+        self.check(name)
+        known = name in self.entries
+        return import_place(self.entries[name].place if known else name, f"{self.kind} {name}", known)
+
+    @property
+    def help(self) -> str:
+        """All names with what they are."""
+        return "; ".join(f"{name}: {entry.help}" for name, entry in self.entries.items())
+
+    @property
+    def choices(self) -> str:
+        """How help shows what may be given."""
+        return "{" + ",".join([*self.entries, *(["module:name"] if self.own else [])]) + "}"
+
+
+def is_place(name: Any) -> bool:
+    """Whether a name is of the form module:name."""
+    module, colon, attribute = name.partition(":") if isinstance(name, str) else ("", "", "")
+    return bool(colon and attribute.isidentifier() and all(part.isidentifier() for part in module.split(".")))
+
+
+def import_place(place: str, what: str, known: bool = True) -> Any:
+    """The object at "module:name"; refused with what is missing and how to get it.
+
+    What is ``known`` here and not found is an optional part of this package; the rest is a user's own.
+    """
+    module, _, name = place.partition(":")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except ModuleNotFoundError as missing:
+        own = f"is {module} installed, or its folder on PYTHONPATH?"
+        remedy = "pip install 'ucb-moppo[peers]'" if known else own
+        raise ConfigError(f"{what} needs {missing.name}, which is not installed: {remedy}") from missing
+    except AttributeError as missing:
+        raise ConfigError(f"{what}: there is no {name} in the module {module}") from missing
+
+
+_BASELINES = ("morl-baselines", "torch")
+
+METHODS = Registry(
+    "method",
+    {
+        "ucb": MethodEntry("ucb_moppo.search.methods:ucb", "optimistic hypervolume"),
+        "mean": MethodEntry("ucb_moppo.search.methods:mean", "without the uncertainty"),
+        "random": MethodEntry("ucb_moppo.search.methods:random", "random weights"),
+        "fixed": MethodEntry("ucb_moppo.search.methods:fixed", "pivots only"),
+        "pgmorl": MethodEntry(
+            "ucb_moppo.peers.morl_baselines:PGMORLPeer",
+            "a population of PPO policies, led by predicted gains (morl-baselines)",
+            ours=False,
+            published="ucb_moppo.peers.published:published_pgmorl",
+            packages=_BASELINES,
+            resumable=False,
+        ),
+        "capql": MethodEntry(
+            "ucb_moppo.peers.morl_baselines:CAPQLPeer",
+            "soft actor-critic with a concave term (morl-baselines)",
+            ours=False,
+            published="ucb_moppo.peers.published:published_capql",
+            packages=_BASELINES,
+            resumable=False,
+        ),
+        "gpils": MethodEntry(
+            "ucb_moppo.peers.morl_baselines:GPILSPeer",
+            "TD3 on corner weights, led by generalised policy improvement (morl-baselines)",
+            ours=False,
+            published="ucb_moppo.peers.published:published_gpils",
+            packages=_BASELINES,
+            resumable=False,
+        ),
+        "pdmorl": MethodEntry(
+            "ucb_moppo.peers.pdmorl:PDMORL",
+            "one TD3 policy for every preference, with relabelled replay",
+            ours=False,
+            published="ucb_moppo.peers.pdmorl.settings:published",
+            packages=_BASELINES,
+            resumable=False,
+        ),
+    },
+    own=True,
+)
+
+ACQUISITIONS = Registry(
+    "acquisition",
+    {
+        "hypervolume": Entry("ucb_moppo.search.acquisition:HypervolumeScore", "of the front that it joins"),
+        "expected_utility": Entry(
+            "ucb_moppo.search.acquisition:expected_utility_score", "of that front, over even weights"
+        ),
+    },
+    own=True,
+)
+
+SURROGATES = Registry(
+    "surrogate",
+    {"elastic_net": Entry("ucb_moppo.search.surrogate:elastic_net", "the paper's bagged elastic nets")},
+    own=True,
+)
+
+SELECTIONS = Registry(
+    "selection",
+    {
+        "sequential": Entry("ucb_moppo.search.selection:select_sequential", "one at a time, seeing those before"),
+        "top_n": Entry("ucb_moppo.search.selection:select_top_n", "score once and take the best N"),
+    },
+)
+
+INDICATORS = Registry(
+    "indicator",
+    {
+        "hypervolume": Entry("ucb_moppo.objectives.indicators:hypervolume", "HV"),
+        "expected_utility": Entry("ucb_moppo.objectives.indicators:expected_utility", "EU"),
+        "sparsity": Entry("ucb_moppo.objectives.indicators:sparsity", "sparsity"),
+        "cardinality": Entry("ucb_moppo.objectives.indicators:cardinality", "points on the front"),
+    },
+    own=True,
+)
+
+EXECUTORS = Registry(
+    "executor",
+    {
+        "local": Entry("ucb_moppo.runtime.place:ThisProcess", "in this process"),
+        "processes": Entry("ucb_moppo.runtime.place:LocalProcesses", "in processes of this machine"),
+        "ray": Entry("ucb_moppo.runtime.cluster:RayCluster", "in a Ray cluster"),
+    },
+)

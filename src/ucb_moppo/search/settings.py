@@ -1,0 +1,91 @@
+"""How the simplex is divided and searched: settings as they are given, and what they resolve to."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, Literal, get_args
+
+from ucb_moppo.errors import nearest_names, require
+from ucb_moppo.registry import ACQUISITIONS, SELECTIONS, SURROGATES
+
+ValueSource = Literal["probes", "simulate"]
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """How the preference simplex is divided and which weights are trained on.
+
+    A text beside a type says how a setting that is left at None is decided.
+    """
+
+    policies: Annotated[int | None, "10 for 2 objectives, 36 for 3"] = None
+    """K, sub-spaces of the simplex with a policy each."""
+    candidates: Annotated[int | None, "100 for 2 objectives, 117 for more"] = None
+    """M, candidate weights in each sub-space."""
+    active: int = 10
+    """N, weights each policy trains on at a time, with one environment each."""
+    replicas: int = 1
+    """R, independent policies per sub-space, merged into one front."""
+    pivots: tuple[tuple[float, ...], ...] | None = None
+    """Explicit pivots, one weight per sub-space (default: spread evenly)."""
+    stage_iterations: Annotated[int | None, "20, more where evaluation is dear, less in a short run"] = None
+    """C, iterations between two evaluations."""
+    warmup: Annotated[int | None, "an eighth of the run, in whole stages"] = None
+    """Q, iterations on the pivots alone."""
+    resample_iterations: Annotated[int | None, "every stage"] = None
+    """RF, iterations after which method `random` draws again."""
+    acquisition: str = "hypervolume"
+    """What a candidate is scored by."""
+    surrogate: str = "elastic_net"
+    """What predicts the change that training on a weight brings."""
+    selection: str = "sequential"
+    """How weights are picked by their scores."""
+    candidate_values: ValueSource = "probes"
+    """Where candidates' values come from: interpolated between probes, or simulating every candidate."""
+    probes: int = 10
+    """P, weights evaluated in each sub-space at every stage; they also make the front."""
+    ensemble: int = 10
+    """B, members of the bagged surrogate."""
+    surrogate_alpha: float = 0.1
+    """Strength of the surrogate's elastic-net penalty, on standardised data."""
+    surrogate_l1_ratio: float = 0.5
+    """Share of the L1 norm in that penalty."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchConfig(SearchSettings):
+    """Search settings with nothing left open; without pivots, these are spread evenly."""
+
+    policies: int
+    candidates: int
+    stage_iterations: int
+    warmup: int
+    resample_iterations: int
+
+
+def check_search(search: SearchSettings) -> None:
+    """Refuse values that cannot be, whatever the problem is."""
+    for name in ("policies", "candidates", "active", "replicas", "stage_iterations", "probes"):
+        value = getattr(search, name)
+        require(value is None or value >= 1, f"{name} is {value}; it must be at least 1")
+    require(
+        0 < search.surrogate_alpha < math.inf and 0 <= search.surrogate_l1_ratio <= 1,
+        f"surrogate_alpha is {search.surrogate_alpha} and surrogate_l1_ratio {search.surrogate_l1_ratio}; "
+        f"the first must be positive, the second lie in [0, 1]",
+    )
+    require(search.ensemble >= 2, f"ensemble is {search.ensemble}; the uncertainty needs at least 2 members")
+    for name in ("warmup", "resample_iterations"):
+        value = getattr(search, name)
+        require(value is None or value >= 0, f"{name} is {value}; it must not be negative")
+    for registry in (ACQUISITIONS, SURROGATES, SELECTIONS):
+        registry.check(getattr(search, registry.kind))
+    known = get_args(ValueSource)
+    source = search.candidate_values
+    require(source in known, f"unknown candidate_values {source!r}; {nearest_names(str(source), known)}")
+    if search.candidates is not None:
+        require(
+            search.active <= search.candidates,
+            f"active is {search.active} but each sub-space has only {search.candidates} candidates; "
+            f"lower --active or raise --candidates",
+        )

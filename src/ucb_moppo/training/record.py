@@ -1,0 +1,210 @@
+"""The one loop over a learner's events: here stages are written, checkpoints saved, and a run is stopped."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import warnings
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from ucb_moppo.config import RunConfig, to_json
+from ucb_moppo.engine.learner import Diverged, Event, Iteration, Learner, Snapshot, StageRecord
+from ucb_moppo.errors import Interrupted, UcbMoppoWarning
+from ucb_moppo.registry import METHODS
+from ucb_moppo.spec import EnvSpec
+from ucb_moppo.store.checkpoint import (
+    Checkpoint,
+    Checkpointer,
+    checkpoint_name,
+    list_checkpoints,
+    write_checkpoint,
+)
+from ucb_moppo.store.policy_file import spec_to_json
+from ucb_moppo.store.writer import RunWriter
+from ucb_moppo.training.reporter import Reporter
+from ucb_moppo.training.stop import Deadline, StopRequest
+
+PACKAGES = (
+    "ucb-moppo",
+    "jax",
+    "jaxlib",
+    "optax",
+    "mujoco",
+    "gymnasium",
+    "mo-gymnasium",
+    "numpy",
+    "scikit-learn",
+    "moocore",
+)
+
+
+def record_run(
+    learner: Learner, recorder: Recorder, reporter: Reporter, stop: StopRequest, deadline: Deadline
+) -> None:
+    """Train to the end or until a signal or the deadline; leave in the run's directory what every stage found."""
+    recorder.save_first(learner)
+    for event in learner.run():
+        if isinstance(event, StageRecord):
+            recorder.write_stage(learner.snapshot(), event)
+            reporter.stage(event)
+        elif isinstance(event, Diverged):
+            warn_of_divergence(event)
+        else:
+            reporter.iteration(event.iteration)
+        if stop.signal is not None and not learner.finished:
+            recorder.save(learner)
+            raise Interrupted(recorder.describe_stop(learner), stop.signal)
+        under_way = isinstance(event, Iteration) and event.iteration < recorder.config.num_iterations
+        if under_way and deadline.passed:
+            recorder.save(learner)  # first: what follows is outside the schedule, and a run that continues drops it
+            end_early(learner, recorder, reporter)
+            return
+        recorder.save_if_due(learner, event)
+
+
+def end_early(learner: Learner, recorder: Recorder, reporter: Reporter) -> None:
+    """Evaluate a run whose time is up, as the last of what it leaves."""
+    record = learner.evaluate_early()
+    recorder.write_stage(learner.snapshot(), record, stopped="max_seconds")
+    reporter.stage(record)
+
+
+def warn_of_divergence(event: Diverged) -> None:
+    message = (
+        f"policy {event.policy} diverged in iteration {event.iteration}: its {event.cause} were "
+        f"not finite; it was {event.action}"
+    )
+    warnings.warn(message, UcbMoppoWarning, stacklevel=2)
+
+
+class Recorder:
+    """Writes a run: what its stages found, and checkpoints of a learner that can be continued."""
+
+    def __init__(
+        self, path: Path, config: RunConfig, spec: EnvSpec, learner: Learner, checkpoint: Checkpoint | None = None
+    ) -> None:
+        self.config, self.spec = config, spec
+        self._facts = make_facts(config, spec)
+        lengths = {} if checkpoint is None else checkpoint.lengths()
+        self.writer = RunWriter(path, to_json(config), spec, lengths, learner.network)
+        self._clock = Checkpointer(
+            save=lambda: self._write_checkpoint(learner),
+            stages=config.checkpoint_stages,
+            seconds=config.checkpoint_seconds,
+            stage=learner.num_evaluations - 1,
+        )
+
+    def write_stage(self, snapshot: Snapshot, record: StageRecord, stopped: str | None = None) -> None:
+        """Write everything a stage leaves on disk; ``stopped`` says why a run ends before its last step."""
+        self.writer.write_stage(
+            record.stage,
+            metrics_line(record),
+            snapshot.weights,
+            record.returns,
+            snapshot.tensors,
+            summarise(self.config, self.spec, snapshot, record, stopped),
+        )
+
+    def save_first(self, learner: Learner) -> None:
+        """Save before anything is trained, so that a run without any checkpoint has lost them.
+
+        Never over one that is there: a kill between letting go of the old and naming the new would leave none.
+        """
+        if not learner.num_evaluations and not list_checkpoints(self.writer.path):
+            self.save(learner)
+
+    def save(self, learner: Learner) -> None:
+        """Save a learner that can be continued, now."""
+        if learner.resumable:
+            self._clock.now()
+
+    def save_if_due(self, learner: Learner, event: Event) -> None:
+        """Save after a stage or an iteration if it is time to, and always at the end."""
+        if not learner.resumable or isinstance(event, Diverged):
+            return
+        if isinstance(event, Iteration):
+            self._clock.after_iteration()
+        elif learner.finished:
+            self._clock.now()
+        else:
+            self._clock.after_stage(event.stage)
+
+    def _write_checkpoint(self, learner: Learner) -> None:
+        """Commit the whole state as it stands, and how long the growing files are."""
+        name = checkpoint_name(learner.iteration, learner.num_evaluations)
+        lengths = {file: digest.to_json() for file, digest in self.writer.lengths().items()}
+        write_checkpoint(
+            self.writer.path, Checkpoint(name, learner.get_state(), {**self._facts, "lengths": lengths})
+        )
+
+    def describe_stop(self, learner: Learner) -> str:
+        """Say where a run stands that was asked to stop, and what can be done with it."""
+        if not learner.resumable:
+            return "stopped; a run of another method cannot be continued"
+        remedy = f"continue with `ucb-moppo resume {self.writer.path}`"
+        return f"stopped after iteration {learner.iteration}; {remedy}"
+
+
+def make_facts(config: RunConfig, spec: EnvSpec) -> dict[str, Any]:
+    """What a checkpoint and a run that continues from it must agree on."""
+    return {"config": to_json(config), "problem": spec_to_json(spec), "version": versions(config.method)}
+
+
+def metrics_line(record: StageRecord) -> dict[str, Any]:
+    """One line of ``metrics.jsonl``."""
+    return {
+        "stage": record.stage,
+        "iteration": record.iteration,
+        "training_steps": record.training_steps,
+        "evaluation_steps": record.evaluation_steps,
+        "seconds": round(record.seconds, 3),
+        "stage_seconds": record.stage_seconds,
+        **found_by(record),
+        "selected_weights": None if record.selected is None else record.selected.tolist(),
+        "learning": record.learning,
+        "surrogate": record.diagnostics,
+        "diverged": record.diverged,
+        **record.method_counts,
+    }
+
+
+def summarise(
+    config: RunConfig, spec: EnvSpec, snapshot: Snapshot, record: StageRecord, stopped: str | None
+) -> dict[str, Any]:
+    """``summary.json``: what was found and what it cost."""
+    return {
+        "problem": config.problem,
+        "method": config.method,
+        "seed": config.seed,
+        "objectives": list(spec.objectives),
+        "reference_point": list(spec.reference_point),
+        "finished": record.finished,
+        **found_by(record),
+        "policies": len(snapshot.weights),
+        "parameters": snapshot.num_parameters,
+        "training_steps": record.training_steps,
+        "evaluation_steps": record.evaluation_steps,
+        "seconds": round(record.seconds, 3),
+        "diverged": record.diverged,
+        "versions": versions(config.method),
+        **record.method_counts,
+        **({} if stopped is None else {"stopped": stopped}),
+    }
+
+
+def found_by(record: StageRecord) -> Mapping[str, Any]:
+    """The indicators, and the user's own in an object of theirs."""
+    extra = {"extra_indicators": record.extra_indicators} if record.extra_indicators else {}
+    return record.indicators | extra
+
+
+def versions(method: str) -> dict[str, str]:
+    """Of everything that may change the numbers."""
+    found = {"python": platform.python_version(), **{name: importlib.metadata.version(name) for name in PACKAGES}}
+    for name in METHODS.entries[method].packages if method in METHODS else ():
+        with suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
