@@ -219,7 +219,7 @@ def make_settings(
     return override(default_settings(problem, preset), method=method, **changes)
 
 
-def override(settings: Settings, **changes: Any) -> Settings:
+def override(settings: Settings, /, **changes: Any) -> Settings:
     """``settings`` with some replaced by name, whichever section they belong to; None leaves one alone."""
     changes = {name: _tupled(value) for name, value in changes.items() if value is not None}
     holders = {section: getattr(settings, section) for section in SECTIONS if hasattr(settings, section)}
