@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import mo_gymnasium
 import numpy as np
@@ -28,29 +29,21 @@ def best_points(front: NDArray) -> NDArray:
     return np.unique(np.argmax(even_weights(2, 10_001) @ front.T, axis=1))
 
 
+def train_treasure(problem: str, out: Path, **settings: Any) -> ucb_moppo.Run:
+    """100,000 steps with seed 0, in silence."""
+    shared = {"horizon": HORIZON, "reference_point": REFERENCE, "candidates": 20, "minibatch": 125}
+    return ucb_moppo.train(problem, seed=0, steps=100_000, out=out, quiet=True, **shared, **settings)
+
+
 def test_convex_front_is_recovered(tmp_path: Path) -> None:
     front = known_front("deep-sea-treasure-v0")
     # From treasure to treasure each step of time buys less: 7.5 for 2, then 3.3 for 2, ... 0.65 a step, so all
     # ten are on the convex hull, (20.3, −14) on the line between its neighbours (0.7 a step either side).
     assert set(best_points(front)) | {7} == set(range(10))
 
-    run = ucb_moppo.train(
-        "deep-sea-treasure-v0",
-        seed=0,
-        steps=100_000,
-        horizon=HORIZON,
-        reference_point=REFERENCE,
-        policies=5,
-        candidates=20,
-        active=5,
-        samples=500,
-        minibatch=125,
-        learning_rate=2e-3,
-        gamma=1.0,
-        entropy_coefficient=0.01,
-        out=tmp_path / "run",
-        quiet=True,
-    )
+    own = {"policies": 5, "active": 5, "samples": 500}
+    ppo = {"learning_rate": 2e-3, "gamma": 1.0, "entropy_coefficient": 0.01}
+    run = train_treasure("deep-sea-treasure-v0", tmp_path / "run", **own, **ppo)
 
     truth = hypervolume(front, REFERENCE)
     assert 0.95 * truth <= run.summary["hypervolume"] <= truth * (1 + 1e-6)  # rewards are of 32 bits
@@ -65,23 +58,9 @@ def test_of_a_concave_front_a_linear_method_finds_the_two_ends(tmp_path: Path) -
     # (124, −19) beats (1, −1) where 123 w_1 > 18 w_2, and one of the two beats everything between them.
     assert best_points(front).tolist() == [0, 9]
 
-    run = ucb_moppo.train(
-        "deep-sea-treasure-concave-v0",
-        seed=0,
-        steps=100_000,
-        horizon=HORIZON,
-        reference_point=REFERENCE,
-        policies=2,
-        candidates=20,
-        active=10,
-        samples=1000,
-        minibatch=125,
-        learning_rate=1e-3,
-        gamma=0.99,
-        entropy_coefficient=0.02,
-        out=tmp_path / "run",
-        quiet=True,
-    )
+    own = {"policies": 2, "active": 10, "samples": 1000}
+    ppo = {"learning_rate": 1e-3, "gamma": 0.99, "entropy_coefficient": 0.02}
+    run = train_treasure("deep-sea-treasure-concave-v0", tmp_path / "run", **own, **ppo)
 
     # Every policy under every weight surfaces with one of the two; the eight between them are never worth it.
     everything, found = run.evaluated(), run.front()

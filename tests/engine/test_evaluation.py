@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fake_envs import CountingBatch, linear_actors, start_of
+from counting_batch import CountingBatch, linear_actors, start_of
 
 from ucb_moppo.engine.evaluation import evaluate
 from ucb_moppo.seeding import ACTIONS, EVALUATION, EVALUATION_SEED, episode_seed

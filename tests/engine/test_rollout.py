@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import numpy as np
 import pytest
-from fake_envs import CountingBatch, linear_actors, start_of
+from counting_batch import CountingBatch, linear_actors, start_of
 
 from ucb_moppo.algos.ppo.update import Transitions
 from ucb_moppo.engine.rollout import Collector, draw_noise

@@ -4,6 +4,7 @@ import gymnasium
 import numpy as np
 import pytest
 from mujoco.batch import SimulationError
+from problem_sizes import PROBLEM_SIZES
 
 from ucb_moppo.envs import PROBLEMS, describe_problems, make_batch, make_spec
 from ucb_moppo.envs.native import NativeBatch
@@ -44,14 +45,7 @@ def _elsewhere(tmp_path, monkeypatch):
 
 def test_the_six_have_the_sizes_of_the_specification():
     sizes = {s.name: (s.observation_size, s.action.size, s.num_objectives) for s in describe_problems()}
-    assert sizes == {
-        "Swimmer-v2": (8, 2, 2),
-        "HalfCheetah-v2": (17, 6, 2),
-        "Walker2d-v2": (17, 6, 2),
-        "Ant-v2": (27, 8, 2),
-        "Hopper-v2": (11, 3, 2),
-        "Hopper-v3": (11, 3, 3),
-    }
+    assert sizes == PROBLEM_SIZES
     for spec in describe_problems():
         assert spec.horizon == 1000
         assert spec.reference_point == (0.0,) * spec.num_objectives

@@ -18,13 +18,13 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sample_runs import random_tensors
 from tiny_runs import tiny_settings
 
 import ucb_moppo
 from ucb_moppo.config import resolve, to_json
 from ucb_moppo.envs import make_spec
 from ucb_moppo.errors import DamagedFileError, RunFormatError, StorageError, UcbMoppoWarning, UnsafeFileError
-from ucb_moppo.policy.networks import init_params
 from ucb_moppo.store.checkpoint import Checkpoint, find_checkpoint, write_checkpoint
 from ucb_moppo.store.layout import LIMITS, MANIFEST
 from ucb_moppo.store.storage import dump_tensors, inside, make_digest, parse_tensors
@@ -40,24 +40,7 @@ CONFIG = resolve(tiny_settings(), SPEC)
 def make_run(path: Path) -> Path:
     """A run of two policies as the trainer leaves it, without the training."""
     path.mkdir(parents=True)
-    policies = [
-        init_params(
-            np.random.default_rng(k),
-            observation_size=8,
-            num_objectives=2,
-            action_size=2,
-            discrete=False,
-            cells=4,
-            log_std=0.0,
-        )["actor"]
-        for k in range(2)
-    ]
-    tensors = {f"actor.{name}": np.stack([policy[name] for policy in policies]) for name in policies[0]}
-    tensors |= {
-        "observation.mean": np.zeros((2, 8), np.float32),
-        "observation.variance": np.ones((2, 8), np.float32),
-        "observation.count": np.ones(2, np.float32),
-    }
+    tensors = random_tensors(SPEC, 2)
     weights = np.array([[[0.25, 0.75]], [[0.75, 0.25]]])
     writer = RunWriter(path, to_json(CONFIG), SPEC)
     for stage in (0, 1):

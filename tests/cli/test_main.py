@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from problem_sizes import PROBLEM_SIZES
 from rich.console import Console
 from trade_runs import EVALUATION_STEPS, NUM_STAGES, PROBLEM, trade_arguments, train_trade
 
@@ -306,25 +307,16 @@ def test_evaluate_takes_more_weights_and_episodes(run: Run, tmp_path: Path, caps
 def test_problems_lists_what_there_is(capsys: Capture) -> None:
     cli.main(["problems", "--json"])
     listed = json.loads(capsys.readouterr().out)
-    # (observations, actions, objectives) of SPEC.md §7.
-    sizes = {
-        "Swimmer-v2": (8, 2, 2),
-        "HalfCheetah-v2": (17, 6, 2),
-        "Walker2d-v2": (17, 6, 2),
-        "Ant-v2": (27, 8, 2),
-        "Hopper-v2": (11, 3, 2),
-        "Hopper-v3": (11, 3, 3),
-    }
     found = {
         p["name"]: (p["observation_size"], p["action"]["size"], len(p["objectives"])) for p in listed["problems"]
     }
-    assert found == sizes
+    assert found == PROBLEM_SIZES
     assert all(p["horizon"] == 1000 and set(p["reference_point"]) == {0.0} for p in listed["problems"])
     assert {"mo-hopper-v5", "deep-sea-treasure-v0", "minecart-v0"} <= set(listed["mo_gymnasium"])
 
     cli.main(["problems"])
     text = capsys.readouterr().out
-    assert all(name in text for name in sizes)
+    assert all(name in text for name in PROBLEM_SIZES)
     cli.main(["problems", "--all"])
     assert "\nminecart-v0\n" in capsys.readouterr().out
 
