@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -81,3 +81,14 @@ class StubPeer:
             return Snapshot(self.shown[0], OWN, self.shown[1], 1)
         self.num_policies += 1
         return random_snapshot(self.spec, self.num_policies)
+
+
+class ResumableStub(StubPeer):
+    """The same, but what it has counted and kept can be saved."""
+
+    def get_state(self) -> dict[str, NDArray]:
+        return {"counts": np.array(self.counts), "num_policies": np.array(self.num_policies)}
+
+    def set_state(self, state: Mapping[str, NDArray]) -> None:
+        self.counts = Counts(*map(int, state["counts"]))
+        self.num_policies = int(state["num_policies"])

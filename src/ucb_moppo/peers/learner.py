@@ -164,7 +164,6 @@ class PeerLearner:
         self.finished, self._spent = bool(state["finished"]), float(state["seconds"])
         own = {n.removeprefix("peer."): array for n, array in state.items() if n.startswith("peer.")}
         self._resumable().set_state(own)
-        self._snapshot = self.peer.snapshot()
 
     def _resumable(self) -> ResumablePeer:
         if not isinstance(self.peer, ResumablePeer):

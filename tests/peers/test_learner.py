@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from stub_peer import NETWORK, StubPeer
-from tiny_runs import train_tiny
+from tiny_runs import timeless, train_tiny
 
 import ucb_moppo
 from ucb_moppo.bench.sweep_file import Cell, cell_config, check_cells, parse_sweep
@@ -143,6 +144,30 @@ def test_a_signal_ends_it_and_nothing_continues_it(tmp_path: Path, monkeypatch: 
     assert Run(tmp_path / "run").summary["training_steps"] == 50
     with pytest.raises(ConfigError, match=r"a run of stub, which cannot be continued: train it again"):
         ucb_moppo.resume(tmp_path / "run", quiet=True)
+
+
+def test_a_peer_with_a_state_is_continued_exactly(tmp_path: Path, monkeypatch: Any) -> None:
+    """Asked to stop after 60 of 100 steps, between two evaluations: what is continued ends like one left alone."""
+    entry = replace(make_entry("stub_peer:ResumableStub"), resumable=True)
+    monkeypatch.setitem(METHODS.entries, "stub", entry)
+    whole = train_stub(tmp_path / "whole", pretraining=30, checkpoint_seconds=0.0)
+
+    def interrupt(counts: Any) -> None:
+        if counts.budgeted == 60:
+            signal.raise_signal(signal.SIGTERM)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(StubPeer, "after_steps", staticmethod(interrupt))
+        with pytest.raises(Interrupted, match=r"stopped after iteration 60; continue with `ucb-moppo resume"):
+            train_stub(tmp_path / "run", pretraining=30, checkpoint_seconds=0.0)
+    run = ucb_moppo.resume(tmp_path / "run", quiet=True)
+    assert run.summary["finished"]
+    assert timeless(run.summary) == timeless(whole.summary)
+    assert list(map(timeless, run.metrics())) == list(map(timeless, whole.metrics()))
+    for name in ("front.csv", "evaluations.csv", "policies.safetensors"):
+        assert (run.path / name).read_bytes() == (whole.path / name).read_bytes()
+    again = ucb_moppo.resume(tmp_path / "run", quiet=True)  # there is nothing left to do
+    assert again.summary == run.summary
 
 
 def test_settings_are_the_published_ones_under_those_given() -> None:
