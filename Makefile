@@ -11,7 +11,7 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constr
 help:
 	@echo "make demo    train on Swimmer for about two minutes and show what was found"
 	@echo "make test    run every test"
-	@echo "make lint    ruff and mypy"
+	@echo "make lint    ruff, mypy and who may import whom"
 	@echo "make bench   throughput of training against raw physics, for the six problems"
 	@echo "make docs    check that links and commands in the documents hold"
 
@@ -41,6 +41,7 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 format: $(READY)
 	$(BIN)/ruff check --fix .
