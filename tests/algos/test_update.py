@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
+from ucb_moppo.algos.ppo.settings import PPOSettings
 from ucb_moppo.algos.ppo.update import (
     Minibatch,
     PolicyState,
@@ -25,7 +26,6 @@ from ucb_moppo.algos.ppo.update import (
     stack_policies,
     update_minibatch,
 )
-from ucb_moppo.config import PPOSettings
 from ucb_moppo.engine.rollout import apply_actors, make_actors
 from ucb_moppo.policy.networks import apply_mlp, sample_action
 from ucb_moppo.policy.normaliser import Statistics, normalise

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from ucb_moppo.algos.ppo.settings import PPOSettings
 from ucb_moppo.algos.ppo.update import (
     PolicyState,
     Transitions,
@@ -24,7 +25,7 @@ from ucb_moppo.algos.ppo.update import (
     make_update,
     stack_policies,
 )
-from ucb_moppo.config import MoppoConfig, PPOSettings
+from ucb_moppo.config import MoppoConfig
 from ucb_moppo.engine.evaluation import Evaluation, evaluate
 from ucb_moppo.engine.rollout import Collector, draw_noise, make_actors
 from ucb_moppo.envs import make_batch
