@@ -24,7 +24,6 @@ import tyro
 
 from ucb_moppo.config import MoppoConfig, default_settings, override, resolve
 from ucb_moppo.cores import available_cores
-from ucb_moppo.engine.rollout import apply_actors, make_actors
 from ucb_moppo.engine.shard import Shard
 from ucb_moppo.envs import make_spec
 from ucb_moppo.runtime.executor import ProcessExecutor, split_policies
@@ -84,16 +83,14 @@ def compare(layouts: list[Layout], iterations: int, steps: int) -> None:
 
 def compare_acting(shard: Shard, calls: int = 500) -> None:
     """CPU microseconds of one call for all policies of a shard."""
-    actors, weights = make_actors(shard.state), shard._uniform_weights()
-    observation = shard._collector.observation
+    actors, weights = shard.algorithm.make_actors(shard.state), shard._uniform_weights()
+    observation = shard._collector.lockstep.observation
     compiled = jax.jit(
-        lambda params, stats, seen: apply_actors(
-            actors._replace(params=params, observation_stats=stats), seen, weights
-        )
+        lambda params, stats, seen: actors._replace(params=params, observation_stats=stats)(seen, weights)
     )
     on_device = jax.device_put((actors.params, actors.observation_stats))
     ways: dict[str, Callable[[], Any]] = {
-        "numpy": lambda: apply_actors(actors, observation, weights),
+        "numpy": lambda: actors(observation, weights),
         "JAX": lambda: np.asarray(compiled(*on_device, observation.astype(np.float32))),
     }
     for name, act in ways.items():

@@ -11,24 +11,23 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
+from ucb_moppo.algos.base import Transitions
+from ucb_moppo.algos.ppo.ppo import PPO
 from ucb_moppo.algos.ppo.settings import PPOSettings
 from ucb_moppo.algos.ppo.update import (
     Minibatch,
     PolicyState,
-    Transitions,
-    init_policy,
     make_optimiser,
     make_update,
     policy_losses,
     predict_values,
     prepare_batch,
     rescale_critic,
-    stack_policies,
     update_minibatch,
 )
-from ucb_moppo.engine.rollout import apply_actors, make_actors
-from ucb_moppo.policy.networks import apply_mlp, sample_action
-from ucb_moppo.policy.normaliser import Statistics, normalise
+from ucb_moppo.policy.actors import Actors
+from ucb_moppo.policy.networks import greedy_action
+from ucb_moppo.policy.normaliser import Statistics
 from ucb_moppo.spec import ActionSpec, EnvSpec
 
 T, N, D, M, A, CELLS = 7, 2, 3, 2, 2, 6
@@ -38,20 +37,21 @@ SMALL = PPOSettings(cells=CELLS, samples=T * N, minibatch=4, epochs=2, learning_
 
 
 @lru_cache
-def compiled(config: PPOSettings, num_iterations: int) -> Any:
+def compiled(settings: PPOSettings, num_iterations: int) -> Any:
     """The jitted update, compiled once for all tests."""
-    return make_update(config, num_iterations)
+    return make_update(settings, num_iterations)
 
 
 @lru_cache
-def fresh_states(config: PPOSettings, num_iterations: int, policies: tuple[int, ...], spec: EnvSpec) -> PolicyState:
-    optimiser = make_optimiser(config, num_iterations)
-    return stack_policies([init_policy(spec, config, optimiser, 0, policy) for policy in policies])
+def fresh_states(
+    settings: PPOSettings, num_iterations: int, policies: tuple[int, ...], spec: EnvSpec
+) -> PolicyState:
+    return PPO(settings, num_iterations).init_policies(spec, 0, policies)
 
 
-def make_states(config: PPOSettings, num_iterations: int, policies: tuple[int, ...], spec: EnvSpec = SPEC) -> Any:
+def make_states(settings: PPOSettings, num_iterations: int, policies: tuple[int, ...], spec: EnvSpec = SPEC) -> Any:
     """Untrained policies with a leading axis K, in arrays of their own."""
-    return copy(fresh_states(config, num_iterations, policies, spec))
+    return copy(fresh_states(settings, num_iterations, policies, spec))
 
 
 def copy(tree: Any) -> Any:
@@ -120,7 +120,7 @@ def plain_backward(
     }
 
 
-def plain_gradients(params: Any, batch: Minibatch, config: PPOSettings) -> dict[str, dict[str, np.ndarray]]:
+def plain_gradients(params: Any, batch: Minibatch, settings: PPOSettings) -> dict[str, dict[str, np.ndarray]]:
     """Gradients of clipped loss − entropy bonus (actor) and of the value loss (critic)."""
     actor, size = params["actor"], len(batch.advantage)
     mean = plain_forward(actor, batch.observation, batch.weight)[-1]
@@ -129,12 +129,12 @@ def plain_gradients(params: Any, batch: Minibatch, config: PPOSettings) -> dict[
     log_p = scipy_stats.norm(mean, std).logpdf(batch.action).sum(1)
     ratio = np.exp(log_p - batch.log_probability)
     advantage = (batch.advantage - batch.advantage.mean()) / (batch.advantage.std() + 1e-8)
-    clipped = np.where(advantage > 0, ratio > 1 + config.clip, ratio < 1 - config.clip)
+    clipped = np.where(advantage > 0, ratio > 1 + settings.clip, ratio < 1 - settings.clip)
     slope = np.where(clipped, 0.0, -ratio * advantage / size)[:, None]  # d(loss)/d(log π)
     actor_gradient = plain_backward(actor, batch.observation, batch.weight, slope * scaled / std)
-    actor_gradient["log_std"] = (slope * (scaled**2 - 1)).sum(0) - config.entropy_coefficient
+    actor_gradient["log_std"] = (slope * (scaled**2 - 1)).sum(0) - settings.entropy_coefficient
     values = plain_forward(params["critic"], batch.observation, batch.weight)[-1]
-    error = config.value_coefficient * 2 * (values - batch.target) / size
+    error = settings.value_coefficient * 2 * (values - batch.target) / size
     critic_gradient = plain_backward(params["critic"], batch.observation, batch.weight, error)
     return {"actor": actor_gradient, "critic": critic_gradient}
 
@@ -146,14 +146,14 @@ def norm_of(gradient: dict[str, np.ndarray]) -> float:
 class PlainAdam:
     """Kingma & Ba with the norm of the whole gradient clipped first; a rate of lr·(1 − t/total)."""
 
-    def __init__(self, config: PPOSettings, total: int) -> None:
-        self.config, self.total, self.steps = config, total, 0
+    def __init__(self, settings: PPOSettings, total: int) -> None:
+        self.settings, self.total, self.steps = settings, total, 0
         self.first: dict[str, Any] = {}
         self.second: dict[str, Any] = {}
 
     def step(self, params: dict[str, np.ndarray], gradient: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        factor = min(1.0, self.config.max_grad_norm / norm_of(gradient))
-        rate = self.config.learning_rate * (1 - self.steps / self.total)
+        factor = min(1.0, self.settings.max_grad_norm / norm_of(gradient))
+        rate = self.settings.learning_rate * (1 - self.steps / self.total)
         self.steps += 1
         new = {}
         for name, raw in gradient.items():
@@ -162,7 +162,7 @@ class PlainAdam:
             self.second[name] = 0.999 * self.second.get(name, 0.0) + 0.001 * g**2
             mean = self.first[name] / (1 - 0.9**self.steps)
             square = self.second[name] / (1 - 0.999**self.steps)
-            new[name] = params[name] - rate * mean / (np.sqrt(square) + self.config.adam_epsilon)
+            new[name] = params[name] - rate * mean / (np.sqrt(square) + self.settings.adam_epsilon)
         return new
 
 
@@ -196,7 +196,7 @@ PLAIN = PPOSettings(
 )
 
 
-plain_step = jax.jit(partial(update_minibatch, config=PLAIN, optimiser=make_optimiser(PLAIN, 4)))
+plain_step = jax.jit(partial(update_minibatch, settings=PLAIN, optimiser=make_optimiser(PLAIN, 4)))
 
 
 def test_gradient_steps_equal_the_plain_version() -> None:
@@ -219,7 +219,7 @@ def test_reported_numbers() -> None:
     """approx_kl = E[r − 1 − log r], clip_fraction the share of |r − 1| > 0.2, entropy in closed form."""
     state = pick(make_states(PLAIN, 4, (0,)), 0)
     batch = make_minibatch(1, state)
-    total, report = jax.jit(partial(policy_losses, config=PLAIN))(state.params, batch)
+    total, report = jax.jit(partial(policy_losses, settings=PLAIN))(state.params, batch)
     params = jax.tree.map(lambda leaf: np.asarray(leaf, float), state.params)
     mean = plain_forward(params["actor"], batch.observation, batch.weight)[-1]
     log_ratio = scipy_stats.norm(mean, 1.0).logpdf(batch.action).sum(1) - batch.log_probability
@@ -256,8 +256,8 @@ def test_learning_rate_schedule(decay: bool) -> None:
 
     4 iterations × 2 epochs × 3 minibatches = 24 steps; step t has the rate lr·(1 − t/24), then 0 for good.
     """
-    config = PPOSettings(samples=14, minibatch=4, epochs=2, learning_rate=0.01, decay=decay)
-    optimiser = make_optimiser(config, 4)
+    settings = PPOSettings(samples=14, minibatch=4, epochs=2, learning_rate=0.01, decay=decay)
+    optimiser = make_optimiser(settings, 4)
     state, steps = optimiser.init(jnp.zeros(())), []
     for _ in range(26):
         change, state = optimiser.update(jnp.array(0.1), state, jnp.zeros(()))
@@ -285,7 +285,7 @@ def test_run_ends_with_a_rate_of_zero() -> None:
 # --- units of the critic ----------------------------------------------------------------------------------
 
 
-prepare = jax.jit(partial(prepare_batch, config=SMALL))
+prepare = jax.jit(partial(prepare_batch, settings=SMALL))
 
 
 def test_rescaling_preserves_raw_values() -> None:
@@ -357,11 +357,10 @@ def test_learning_sees_the_probabilities_of_acting() -> None:
     )
     states.params["actor"]["log_std"] = states.params["actor"]["log_std"] - 0.5
     rollout, weights = random_rollout(6, num_policies=2)
-    actors = make_actors(states)
+    actors = PPO(SMALL, 3).make_actors(states)
     noise = np.random.default_rng(0).normal(size=rollout.action.shape)
     for t in range(T):
-        output = apply_actors(actors, rollout.observation[t], weights)
-        rollout.action[t] = sample_action(actors.params, output, noise[t])
+        rollout.action[t] = actors(rollout.observation[t], weights, noise[t])
     for k in range(2):
         _, batch = prepare(pick(states, k), of_policy(rollout, k), weights[k])
         expected = scipy_stats.norm.logpdf(noise[:, k]).sum(-1).reshape(-1) + 0.5 * A
@@ -433,39 +432,39 @@ def bandit_spec(action: ActionSpec) -> EnvSpec:
     return EnvSpec("bandit", ("first", "second"), 1, action, 1, (0.0, 0.0))
 
 
-def play_bandit(config: PPOSettings, action: ActionSpec, weights: np.ndarray, reward_of: Any) -> PolicyState:
+def play_bandit(settings: PPOSettings, action: ActionSpec, weights: np.ndarray, reward_of: Any) -> PolicyState:
     """60 iterations of one-step episodes under weights [N, m]; the policy that comes out (K = 1)."""
-    update, state = make_update(config, 60), make_states(config, 60, (0,), bandit_spec(action))
+    ppo, state = PPO(settings, 60), make_states(settings, 60, (0,), bandit_spec(action))
     rng, envs = np.random.default_rng(0), len(weights)
-    steps = config.samples // envs
+    steps = settings.samples // envs
     nothing = np.zeros((steps, 1, envs, 1), np.float32)
     ended = np.ones((steps, 1, envs), bool)
     tiled = np.broadcast_to(weights.astype(np.float32), (steps, envs, 2))
     draw = rng.gumbel if action.discrete else rng.standard_normal
     for _ in range(60):
-        actor = pick(make_actors(state).params, 0)
+        actors = ppo.make_actors(state)
+        actor = Actors(pick(actors.params, 0), pick(actors.observation_stats, 0))
         noise = draw(size=(steps, envs, action.size)).astype(np.float32)
-        stats = pick(make_actors(state).observation_stats, 0)
-        inputs = normalise(stats, nothing[:, 0])
-        chosen = sample_action(actor, apply_mlp(actor, inputs, tiled), noise)
+        chosen = greedy_action(actor(nothing[:, 0], tiled, noise), action.discrete)
         reward = reward_of(chosen).astype(np.float32)[:, None]
         rollout = Transitions(nothing, nothing, chosen[:, None], reward, ended, ~ended)
-        state, _ = update(state, rollout, weights[None].astype(np.float32))
+        state, _ = ppo.update(state, rollout, weights[None].astype(np.float32))
     return state
 
 
 def outputs_of(state: PolicyState, weights: np.ndarray) -> np.ndarray:
     inputs = np.zeros((1, len(weights), 1), np.float32)
-    return apply_actors(make_actors(state), inputs, weights[None].astype(np.float32))[0]
+    actors = PPO(SMALL, 3).make_actors(state)
+    return actors(inputs, weights[None].astype(np.float32))[0]
 
 
 def test_gaussian_bandit_finds_the_optimum_of_every_weight() -> None:
     """r_j = −(a − c_j)² with c = (1, −1): w·r = −(a − (w_1 − w_2))² + const., so a*(w) = w_1 − w_2."""
-    config = PPOSettings(cells=16, samples=200, minibatch=50, epochs=10, learning_rate=3e-3, log_std=-0.5)
+    settings = PPOSettings(cells=16, samples=200, minibatch=50, epochs=10, learning_rate=3e-3, log_std=-0.5)
     first = np.array([0.0, 0.25, 0.5, 1.0])
     weights = np.column_stack([first, 1 - first])
     action = ActionSpec(False, 1, (-np.inf,), (np.inf,))
-    state = play_bandit(config, action, weights, lambda a: -((a - np.array([1.0, -1.0])) ** 2))
+    state = play_bandit(settings, action, weights, lambda a: -((a - np.array([1.0, -1.0])) ** 2))
     np.testing.assert_allclose(outputs_of(state, weights)[:, 0], 2 * first - 1, atol=0.15)
     between = np.array([[0.75, 0.25]])  # never trained on: a* = 0.5
     np.testing.assert_allclose(outputs_of(state, between), [[0.5]], atol=0.25)
@@ -482,11 +481,11 @@ def test_gaussian_bandit_finds_the_optimum_of_every_weight() -> None:
 
 def test_discrete_bandit_prefers_what_its_weight_pays() -> None:
     """Choice j pays 1 in objective j: with w = (0.9, 0.1) the first is worth 0.9, the second 0.1."""
-    config = PPOSettings(
+    settings = PPOSettings(
         cells=16, samples=200, minibatch=50, epochs=10, learning_rate=3e-3, normalise_observations=False
     )
     weights = np.array([[0.9, 0.1], [0.1, 0.9]])
-    state = play_bandit(config, ActionSpec(True, 2), weights, lambda a: np.eye(2)[a])
+    state = play_bandit(settings, ActionSpec(True, 2), weights, lambda a: np.eye(2)[a])
     logits = outputs_of(state, weights)
     share = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
     assert share[0, 0] > 0.95

@@ -14,9 +14,10 @@ from trade_runs import PROBLEM, SETTINGS, trade_arguments, train_trade
 import ucb_moppo
 from ucb_moppo.cli import main as cli
 from ucb_moppo.engine.evaluation import evaluate
-from ucb_moppo.engine.rollout import Actors, Collector
+from ucb_moppo.engine.rollout import Collector
 from ucb_moppo.envs.adapter import GymBatch
 from ucb_moppo.errors import ConfigError, EnvironmentFault
+from ucb_moppo.policy.actors import Actors
 from ucb_moppo.policy.networks import init_params
 from ucb_moppo.policy.normaliser import Statistics
 
@@ -307,7 +308,7 @@ def untrained_actors() -> Actors:
 
 def test_collector_names_the_policy_whose_environment_it_was() -> None:
     """Policies 5 and 9 have two environments each: the last of the four is environment 1 of policy 9."""
-    collector = Collector(poisoned_batch(), (5, 9), 2, seed=0)
+    collector = Collector(poisoned_batch(), (5, 9), seed=0)
     weights, noise = np.full((2, 2, 2), 0.5), np.zeros((5, 2, 2, 3), np.float32)
     with pytest.raises(EnvironmentFault, match=r"policy 9 in environment 1 at its training step 2: .*nan.*step 3"):
         collector.collect(untrained_actors(), weights, noise)

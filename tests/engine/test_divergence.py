@@ -14,6 +14,7 @@ import pytest
 from tiny_runs import DiesAt, Killed, assert_same, train_tiny
 
 import ucb_moppo
+from ucb_moppo.algos.ppo.ppo import PPO
 from ucb_moppo.algos.ppo.update import PolicyState
 from ucb_moppo.engine.evaluation import Evaluation
 from ucb_moppo.engine.shard import Shard
@@ -45,20 +46,18 @@ def poisoned(
     train_iteration = Shard._train_iteration
 
     def train(self: Shard, weights: Any) -> Any:
-        clean = self._update
+        clean = PPO.update
 
-        def update(state: PolicyState, rollout: Any, weight: Any) -> Any:
-            result = clean(state, rollout, weight)
+        def update(ppo: PPO, state: PolicyState, rollout: Any, weight: Any) -> Any:
+            result = clean(ppo, state, rollout, weight)
             for policy in policies:
                 result = poison(*result, policy)
             return result
 
-        # The update sees the count after its rollout.
-        self._update = update if self.iteration in iterations else clean
-        try:
+        with monkeypatch.context() as once:
+            # The update sees the count after its rollout.
+            once.setattr(PPO, "update", update if self.iteration in iterations else clean)
             return train_iteration(self, weights)
-        finally:
-            self._update = clean
 
     with monkeypatch.context() as patch:
         patch.setattr(Shard, "_train_iteration", train)

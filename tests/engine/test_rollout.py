@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import jax
 import numpy as np
 import pytest
 from counting_batch import CountingBatch, linear_actors, start_of
 
-from ucb_moppo.algos.ppo.update import Transitions
-from ucb_moppo.engine.rollout import Collector, draw_noise
+from ucb_moppo.algos.base import Transitions
+from ucb_moppo.engine.rollout import Collector, Lockstep
 from ucb_moppo.errors import EnvironmentFault
 from ucb_moppo.seeding import EVALUATION, TRAINING, episode_seed
 
@@ -22,7 +21,7 @@ def noise(steps: int = T, policies: int = K, seed: int = 1) -> np.ndarray:
 
 
 def collect(env: CountingBatch, steps: int = T) -> Transitions:
-    return Collector(env, range(K), N, seed=0).collect(STILL, WEIGHT, noise(steps))
+    return Collector(env, range(K), seed=0).collect(STILL, WEIGHT, noise(steps))
 
 
 def test_layout_of_a_rollout() -> None:
@@ -45,7 +44,7 @@ def test_actions_come_from_the_policy_and_weight_of_their_environment() -> None:
     """Without noise a = offset_k + w_{k,n} · slope_k."""
     rng = np.random.default_rng(2)
     offset, slope = rng.normal(size=(K, 2)), rng.normal(size=(K, 2, 2))
-    collector = Collector(CountingBatch(K * N), range(K), N, seed=0)
+    collector = Collector(CountingBatch(K * N), range(K), seed=0)
     rollout = collector.collect(linear_actors(offset, slope), WEIGHT, np.zeros_like(noise()))
     expected = offset[:, None] + np.einsum("knm,kma->kna", WEIGHT, slope)
     np.testing.assert_allclose(rollout.action, np.broadcast_to(expected, (T, K, N, 2)), rtol=1e-5, atol=1e-6)
@@ -55,7 +54,7 @@ def test_discrete_actions_are_choices() -> None:
     """Logits 0, so the larger noise wins; choice j pays 1 in objective j."""
     env = CountingBatch(K * N, discrete=True)
     actors = linear_actors(np.zeros((K, 2)), np.zeros((K, 2, 2)), discrete=True)
-    rollout = Collector(env, range(K), N, seed=0).collect(actors, WEIGHT, noise())
+    rollout = Collector(env, range(K), seed=0).collect(actors, WEIGHT, noise())
     np.testing.assert_array_equal(rollout.action, noise().argmax(-1))
     assert rollout.action.shape == (T, K, N)
     np.testing.assert_array_equal(rollout.reward, np.eye(2)[rollout.action])
@@ -105,14 +104,27 @@ def test_a_policy_s_resets_do_not_depend_on_its_company() -> None:
     everyone = CountingBatch(5 * N, life=life)
     actors = linear_actors(np.zeros((5, 2)), np.zeros((5, 2, 2)))
     weight = np.full((5, N, 2), 0.5)
-    Collector(everyone, range(5), N, seed=7).collect(actors, weight, noise(12, policies=5))
+    Collector(everyone, range(5), seed=7).collect(actors, weight, noise(12, policies=5))
     alone = CountingBatch(N, life=life)
-    Collector(alone, [3], N, seed=7).collect(
+    Collector(alone, [3], seed=7).collect(
         linear_actors(np.zeros((1, 2)), np.zeros((1, 2, 2))), weight[:1], noise(12, policies=1)
     )
     of_three = [(env - 3 * N, seed) for env, seed in everyone.resets if env // N == 3]
     assert len(of_three) > 2 * N
     assert alone.resets == of_three
+
+
+def test_episodes_begin_from_the_seeds_they_are_given() -> None:
+    """Two steps each: environment e begins its episodes 0, 1 and 2 from the seeds 10 e, 10 e + 1, 10 e + 2."""
+    env = CountingBatch(4, horizon=2)
+    lockstep = Lockstep(env, 2, lambda environment, episode: 10 * environment + episode)
+    for _ in range(4):
+        step = lockstep.step(np.zeros((2, 2, 2), np.float32))
+    assert env.resets == [(e, 10 * e + episode) for episode in range(3) for e in range(4)]
+    np.testing.assert_array_equal(lockstep.episodes, np.full((2, 2), 3))
+    # The step shows the end of episode 1; what is acted on next is the beginning of episode 2.
+    np.testing.assert_array_equal(step.observation[..., 1:3], np.broadcast_to([1, 2], (2, 2, 2)))
+    np.testing.assert_array_equal(lockstep.observation[..., 1:3], np.broadcast_to([2, 0], (2, 2, 2)))
 
 
 def test_seeds_differ_between_runs_policies_environments_episodes_and_uses() -> None:
@@ -128,7 +140,7 @@ def test_seeds_differ_between_runs_policies_environments_episodes_and_uses() -> 
 def test_rewards_that_are_not_finite_stop_the_run(value: float) -> None:
     """Environment 4 is environment 1 of the second policy, here number 9; its 11th step is number 10 from 0."""
     env = CountingBatch(K * N, poison=(4, 11, value))
-    collector = Collector(env, [5, 9], N, seed=0)
+    collector = Collector(env, [5, 9], seed=0)
     collector.collect(STILL, WEIGHT, noise())  # steps 0 … 7
     with pytest.raises(EnvironmentFault, match=r"counting .*policy 9 in environment 1 .*step 10.*finite"):
         collector.collect(STILL, WEIGHT, noise())
@@ -136,11 +148,11 @@ def test_rewards_that_are_not_finite_stop_the_run(value: float) -> None:
 
 def test_rollouts_continue_where_the_last_one_stopped() -> None:
     env = CountingBatch(K * N, life=lambda seed: seed % 4 + 1, horizon=3)
-    collector = Collector(env, range(K), N, seed=0)
+    collector = Collector(env, range(K), seed=0)
     drawn = noise(12)
     parts = [collector.collect(STILL, WEIGHT, part) for part in np.split(drawn, 3)]
     again = CountingBatch(K * N, life=lambda seed: seed % 4 + 1, horizon=3)
-    whole = Collector(again, range(K), N, seed=0).collect(STILL, WEIGHT, drawn)
+    whole = Collector(again, range(K), seed=0).collect(STILL, WEIGHT, drawn)
     for name in Transitions._fields:
         joined = np.concatenate([getattr(part, name) for part in parts])
         np.testing.assert_array_equal(joined, getattr(whole, name))
@@ -150,7 +162,7 @@ def test_state_continues_identically() -> None:
     """Saved, trained on for a while, put into another collector: the same future, and a state that kept still."""
 
     def make() -> Collector:
-        return Collector(CountingBatch(K * N, life=lambda seed: seed % 4 + 1), range(K), N, seed=0)
+        return Collector(CountingBatch(K * N, life=lambda seed: seed % 4 + 1), range(K), seed=0)
 
     first = make()
     first.collect(STILL, WEIGHT, noise(5))
@@ -166,16 +178,3 @@ def test_state_continues_identically() -> None:
     third.set_state(state)
     again = third.collect(STILL, WEIGHT, noise(9, seed=3))
     np.testing.assert_array_equal(again.observation, expected.observation)
-
-
-def test_noise_has_the_right_distribution() -> None:
-    """4,000 draws: the mean is within 4/sqrt(4000) = 0.063 of 0 (normal) or 0.081 of Euler's γ = 0.5772 (Gumbel,
-    std π/√6 = 1.28)."""
-    shape = {"steps": 500, "envs": 4, "action_size": 2}
-    normal = np.asarray(draw_noise(jax.random.key(0), discrete=False, **shape))
-    gumbel = np.asarray(draw_noise(jax.random.key(0), discrete=True, **shape))
-    assert normal.shape == gumbel.shape == (500, 4, 2)
-    assert abs(normal.mean()) < 0.063
-    assert abs(normal.std() - 1) < 0.05
-    assert abs(gumbel.mean() - 0.5772) < 0.081
-    assert abs(gumbel.std() - np.pi / np.sqrt(6)) < 0.1

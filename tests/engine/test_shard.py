@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
-import jax
 import numpy as np
 import pytest
 
 from ucb_moppo.config import MoppoConfig, default_settings, override, resolve
-from ucb_moppo.engine.shard import NOISE, Shard
+from ucb_moppo.engine.shard import Shard
 from ucb_moppo.envs import make_spec
 
 WEIGHTS = np.array([[[0.2, 0.8], [0.3, 0.7]], [[0.7, 0.3], [0.9, 0.1]]])
@@ -133,11 +132,3 @@ def test_reports_are_of_every_iteration_and_policy(shard: Shard) -> None:
     np.testing.assert_allclose(report["entropy"], np.full((2, 2), 2.838), atol=0.05)
     assert (report["approx_kl"] >= 0).all()
     assert (report["approx_kl"] < 0.2).all()
-
-
-def test_noise_has_a_key_of_its_own() -> None:
-    """The update splits a policy's key in two, for the next iteration and for the shuffles; noise is a third."""
-    key = jax.random.fold_in(jax.random.key(0), 5)
-    noise = jax.random.key_data(jax.random.fold_in(key, NOISE))
-    for other in jax.random.split(key):
-        assert not np.array_equal(noise, jax.random.key_data(other))

@@ -11,12 +11,12 @@ import pytest
 from tiny_runs import train_tiny
 
 import ucb_moppo
-from ucb_moppo.engine.rollout import named_actors
 from ucb_moppo.envs import make_spec
 from ucb_moppo.envs.native import NativeBatch
 from ucb_moppo.errors import ConfigError
 from ucb_moppo.peers import make_settings
 from ucb_moppo.peers.base import Counts, PeerConfig
+from ucb_moppo.policy.actors import actors_from_tensors
 from ucb_moppo.report import write_report
 from ucb_moppo.report.data import load_all, make_sections
 from ucb_moppo.report.tables import comparison_table, kept_table
@@ -187,7 +187,8 @@ def test_conditioned_actors_are_translated_exactly(kind: Any, method: str) -> No
     assert [counts.budgeted for counts in told][-1] == 60
     snapshot = peer.snapshot()
     observation, weight = rng.normal(size=(50, 8)) * 3, rng.dirichlet(np.ones(2), 50)
-    ours = named_actors(snapshot.tensors, snapshot.network)(observation[None], weight[None].astype(np.float32))[0]
+    actors = actors_from_tensors(snapshot.tensors, snapshot.network)
+    ours = actors(observation[None], weight[None].astype(np.float32))[0]
     theirs = np.stack([peer.agent.eval(o, w) for o, w in zip(observation, weight, strict=True)])
     np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
     np.testing.assert_array_equal(snapshot.weights, WEIGHTS[None])
@@ -208,7 +209,7 @@ def test_pgmorl_s_actors_are_translated_exactly_with_their_normalisation() -> No
     scaled = np.clip((observation - statistics.mean) / np.sqrt(statistics.variance), -10, 10)
     agents, first = peer.agent.agents[:4], len(peer.archive.individuals)
     inputs = np.broadcast_to(observation, (len(snapshot.weights), 20, 8))
-    actors = named_actors(snapshot.tensors, snapshot.network)
+    actors = actors_from_tensors(snapshot.tensors, snapshot.network)
     ours = actors(inputs, np.zeros((*inputs.shape[:2], 2), np.float32))[first : first + 4]
     for agent, action in zip(agents, ours, strict=True):
         theirs = agent.networks.actor_mean(torch.tensor(scaled, dtype=torch.float32)).detach().numpy()

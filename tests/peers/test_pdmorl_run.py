@@ -45,7 +45,7 @@ def test_a_loaded_policy_acts_in_numpy_as_the_jax_actor_does(run):
     assert policy.network == ACTOR
     observation = np.linspace(-0.5, 0.5, 5, dtype=np.float32)[:, None]
     jnp = pytest.importorskip("jax.numpy")
-    actor = {name: jnp.asarray(array) for name, array in policy.actor.items()}
+    actor = {name: jnp.asarray(array) for name, array in policy.actors.params.items()}
     weight = jnp.broadcast_to(jnp.array([0.3, 0.7], jnp.float32), (5, 2))
     assert_allclose(policy(observation), apply_actor(actor, jnp.asarray(observation), weight), rtol=1e-5, atol=1e-6)
 

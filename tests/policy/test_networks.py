@@ -9,12 +9,12 @@ import pytest
 
 from ucb_moppo.policy.networks import (
     Network,
+    add_noise,
     apply_mlp,
     greedy_action,
     init_mlp,
     init_params,
     orthogonal,
-    sample_action,
 )
 
 D, M, OUT, CELLS = 3, 2, 4, 5
@@ -194,14 +194,14 @@ def test_box_action_is_mean_plus_scaled_noise() -> None:
     # mean (1, −1), std (e^0, e^{ln 2}) = (1, 2), noise (0.5, −1.5): (1.5, −4).
     actor = {"log_std": np.array([0.0, np.log(2.0)], np.float32)}
     output, noise = np.array([[1.0, -1.0]], np.float32), np.array([[0.5, -1.5]], np.float32)
-    np.testing.assert_allclose(sample_action(actor, output, noise), [[1.5, -4.0]], rtol=1e-6)
+    np.testing.assert_allclose(add_noise(actor, output, noise), [[1.5, -4.0]], rtol=1e-6)
     np.testing.assert_array_equal(greedy_action(output, discrete=False), output)
 
 
 def test_box_action_uses_each_policy_s_own_std() -> None:
     # K = 2 policies with stds 1 and 10, three inputs each, noise 1: the actions are the stds.
     actor = {"log_std": np.log(np.array([[1.0], [10.0]]))}
-    action = sample_action(actor, np.zeros((2, 3, 1)), np.ones((2, 3, 1)))
+    action = add_noise(actor, np.zeros((2, 3, 1)), np.ones((2, 3, 1)))
     np.testing.assert_allclose(action, np.array([1.0, 10.0])[:, None, None] * np.ones((2, 3, 1)))
 
 
@@ -209,13 +209,14 @@ def test_discrete_choice_is_the_largest_logit() -> None:
     logits = np.array([[0.0, 2.0, 1.0], [3.0, -1.0, 2.9]])
     np.testing.assert_array_equal(greedy_action(logits, discrete=True), [1, 0])
     # Noise (0, −2, 0) makes the first row (0, 0, 1): the third choice wins.
-    np.testing.assert_array_equal(sample_action({}, logits, np.array([[0.0, -2.0, 0.0]] * 2)), [2, 0])
+    noisy = add_noise({}, logits, np.array([[0.0, -2.0, 0.0]] * 2))
+    np.testing.assert_array_equal(greedy_action(noisy, discrete=True), [2, 0])
 
 
 def test_gumbel_maximum_draws_from_the_softmax() -> None:
     """40,000 draws: a share p is off by less than 4·sqrt(p(1−p)/40,000) ≤ 0.01."""
     logits = np.log(np.array([0.5, 0.3, 0.15, 0.05]))
     noise = np.asarray(jax.random.gumbel(jax.random.key(0), (40_000, 4)))
-    choice = sample_action({}, np.tile(logits, (40_000, 1)), noise)
+    choice = greedy_action(add_noise({}, np.tile(logits, (40_000, 1)), noise), discrete=True)
     shares = np.bincount(choice, minlength=4) / 40_000
     np.testing.assert_allclose(shares, [0.5, 0.3, 0.15, 0.05], atol=0.01)

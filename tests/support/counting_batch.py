@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ucb_moppo.engine.rollout import Actors
 from ucb_moppo.envs.base import Step
+from ucb_moppo.policy.actors import Actors
 from ucb_moppo.policy.networks import init_mlp
 from ucb_moppo.policy.normaliser import Statistics
 from ucb_moppo.spec import ActionSpec, EnvSpec

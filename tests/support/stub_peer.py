@@ -13,7 +13,7 @@ from ucb_moppo.config import PeerConfig
 from ucb_moppo.engine.learner import Snapshot
 from ucb_moppo.errors import ConfigError
 from ucb_moppo.peers.base import Counts, MakeEnvs
-from ucb_moppo.policy.networks import OWN, Network
+from ucb_moppo.policy.networks import PAPER_NETWORK, Network
 from ucb_moppo.spec import EnvSpec
 
 NETWORK = Network("relu", 1, conditioned=False, residual=False, squash=True)
@@ -78,7 +78,7 @@ class StubPeer:
     def snapshot(self) -> Snapshot:
         self.looks.append(self.counts)
         if self.shown is not None:
-            return Snapshot(self.shown[0], OWN, self.shown[1], 1)
+            return Snapshot(self.shown[0], PAPER_NETWORK, self.shown[1], 1)
         self.num_policies += 1
         return random_snapshot(self.spec, self.num_policies)
 

@@ -1,4 +1,4 @@
-"""What learns: the algorithms that turn a rollout into a better policy, pure functions vmapped over K policies.
+"""What learns: algorithms that turn a rollout into better policies; `base` says what the engine asks of one.
 
-May import the root and `policy`; knows nothing of environments, files or the command line.
+May import `errors`, `spec`, `seeding` and `policy`; knows nothing of environments, files or the command line.
 """

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ucb_moppo.envs.base import BatchEnv, Step
 from ucb_moppo.errors import EnvironmentFault
+from ucb_moppo.policy.actors import ActingFunction
 from ucb_moppo.policy.networks import greedy_action
 from ucb_moppo.seeding import ACTIONS, EVALUATION, EVALUATION_SEED, episode_seed
 from ucb_moppo.spec import ActionSpec
-
-
-class Act(Protocol):
-    """What acts for K policies."""
-
-    def __call__(self, observation: NDArray, weight: NDArray, noise: NDArray | None = None) -> NDArray:
-        """Raw observations [K, E, d], weights [K, E, m] -> means or logits [K, E, a], with noise if given."""
-        ...
 
 
 class Evaluation(NamedTuple):
@@ -31,7 +24,7 @@ class Evaluation(NamedTuple):
 
 
 def evaluate(
-    act: Act,
+    act: ActingFunction,
     weights: NDArray,
     env: BatchEnv,
     episodes: int = 1,
@@ -67,7 +60,7 @@ def evaluate(
 
 
 def run_episodes(
-    act: Act,
+    act: ActingFunction,
     weights: NDArray,
     env: BatchEnv,
     starts: list[tuple[int, int]],

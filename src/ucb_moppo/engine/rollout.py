@@ -2,96 +2,102 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from ucb_moppo.algos.ppo.update import PolicyState, Transitions
-from ucb_moppo.envs.base import BatchEnv
+from ucb_moppo.algos.base import Transitions
+from ucb_moppo.envs.base import BatchEnv, Step
 from ucb_moppo.errors import EnvironmentFault
-from ucb_moppo.policy.networks import OWN, Network, Params, add_noise, apply_mlp, sample_action
-from ucb_moppo.policy.normaliser import Statistics, normalise
+from ucb_moppo.policy.actors import ActingFunction
+from ucb_moppo.policy.networks import greedy_action
 from ucb_moppo.seeding import TRAINING, episode_seed
 from ucb_moppo.spec import EnvSpec
 
-
-class Actors(NamedTuple):
-    """What acting needs of K policies, as numpy arrays with a leading axis K."""
-
-    params: Params
-    observation_stats: Statistics
-    network: Network = OWN
-
-    def __call__(self, observation: NDArray, weight: NDArray, noise: NDArray | None = None) -> NDArray:
-        """Means or logits [K, N, a] for raw observations [K, N, d] under weights [K, N, m], with noise if any."""
-        output = apply_actors(self, observation, weight)
-        return output if noise is None else add_noise(self.params, output, noise)
+SeedOfEpisode = Callable[[int, int], int]
+"""(environment, episode), both counted from 0 -> the seed that the episode begins from."""
 
 
-def make_actors(state: PolicyState) -> Actors:
-    """The actors of K policies, on the host."""
-    params = jax.tree.map(np.asarray, state.params["actor"])
-    return Actors(params, jax.tree.map(np.asarray, state.observation_stats))
+class Lockstep:
+    """N environments for each of K policies, stepped together; knows where their episodes stand."""
 
+    def __init__(self, env: BatchEnv, num_policies: int, seed_of_episode: SeedOfEpisode) -> None:
+        self.env, self._seed_of_episode = env, seed_of_episode
+        self.episodes = np.zeros((num_policies, env.num_envs // num_policies), np.int64)
+        """[K, N] begun so far."""
+        self.observation = self._reset(np.arange(env.num_envs)).reshape(*self.episodes.shape, -1)
+        """[K, N, d] to act on next."""
 
-def named_actors(tensors: Mapping[str, NDArray], network: Network = OWN) -> Actors:
-    """The actors among the named tensors [K, …] of a run."""
-    params = {n.removeprefix("actor."): a for n, a in tensors.items() if n.startswith("actor.")}
-    return Actors(params, Statistics(*(tensors[f"observation.{name}"] for name in Statistics._fields)), network)
+    def step(self, action: NDArray) -> Step:
+        """Step all of them with actions [K, N, …], and begin new episodes where one has ended: [K, N, …] each.
 
+        The step's own observation is the final one where an episode ended.
+        """
+        shape = self.episodes.shape
+        flat = self.env.step(action.reshape(self.env.num_envs, *action.shape[2:]))
+        observation, reward = flat.observation.reshape(*shape, -1), flat.reward.reshape(*shape, -1)
+        self.observation = observation.copy()
+        ended = np.flatnonzero(flat.terminated | flat.truncated)
+        if ended.size:
+            self.observation.reshape(self.env.num_envs, -1)[ended] = self._reset(ended)
+        return Step(observation, reward, flat.terminated.reshape(shape), flat.truncated.reshape(shape))
 
-def apply_actors(actors: Actors, observation: NDArray, weight: NDArray) -> NDArray:
-    """Means or logits: raw observations [K, N, d], weights [K, N, m] -> [K, N, a]."""
-    inputs = normalise(actors.observation_stats, observation.astype(np.float32))
-    return apply_mlp(actors.params, inputs, weight, actors.network)
+    def _reset(self, ids: NDArray) -> NDArray:
+        episodes = self.episodes.ravel()  # a view: the environments of one policy after those of another
+        seeds = [self._seed_of_episode(i, int(episodes[i])) for i in ids.tolist()]
+        episodes[ids] += 1
+        return self.env.reset(ids, seeds)
 
+    def get_state(self) -> dict[str, NDArray]:
+        """Episode counters, observations and the environments' own state."""
+        own = {"episodes": self.episodes.copy(), "observation": self.observation.copy()}
+        return own | {f"env.{name}": array for name, array in self.env.get_state().items()}
 
-def draw_noise(key: jax.Array, *, steps: int, envs: int, action_size: int, discrete: bool) -> jax.Array:
-    """The exploration noise of one policy's rollout, [T, N, a]: Gumbel for choices, normal otherwise."""
-    draw = jax.random.gumbel if discrete else jax.random.normal
-    return draw(key, (steps, envs, action_size), jnp.float32)
+    def set_state(self, state: Mapping[str, NDArray]) -> None:
+        """Continue from what ``get_state`` returned."""
+        self.episodes, self.observation = state["episodes"].copy(), state["observation"].copy()
+        prefix = "env."
+        self.env.set_state({n.removeprefix(prefix): a for n, a in state.items() if n.startswith(prefix)})
 
 
 class Collector:
-    """Runs K policies in N environments each and remembers where the episodes stand between rollouts."""
+    """Makes rollouts of K policies in N environments each, every one from where the last has stopped."""
 
-    def __init__(self, env: BatchEnv, policy_ids: Sequence[int], num_envs: int, seed: int) -> None:
-        self.env, self.policy_ids, self.num_envs, self.seed = env, tuple(policy_ids), num_envs, seed
-        self.episodes = np.zeros((len(self.policy_ids), num_envs), np.int64)
+    def __init__(self, env: BatchEnv, policy_ids: Sequence[int], seed: int) -> None:
+        self.env, self.policy_ids, self.seed = env, tuple(policy_ids), seed
+        self.lockstep = Lockstep(env, len(self.policy_ids), self._seed_of_episode)
         self.steps_taken = 0
-        self.observation = self._reset(np.arange(env.num_envs)).reshape(*self.episodes.shape, -1)
 
     @property
     def spec(self) -> EnvSpec:
         return self.env.spec
 
-    def _reset(self, ids: NDArray) -> NDArray:
-        seeds = []
-        for i in ids:
-            k, n = divmod(int(i), self.num_envs)
-            seeds.append(episode_seed(self.seed, TRAINING, self.policy_ids[k], n, self.episodes[k, n]))
-            self.episodes[k, n] += 1
-        return self.env.reset(ids, seeds)
+    @property
+    def num_envs(self) -> int:
+        """N, environments of each policy."""
+        return self.env.num_envs // len(self.policy_ids)
 
-    def collect(self, actors: Actors, weight: NDArray, noise: NDArray) -> Transitions:
+    def _seed_of_episode(self, environment: int, episode: int) -> int:
+        """The seed of a policy's own environment, whatever company it trains in."""
+        k, n = divmod(environment, self.num_envs)
+        return episode_seed(self.seed, TRAINING, self.policy_ids[k], n, episode)
+
+    def collect(self, act: ActingFunction, weight: NDArray, noise: NDArray) -> Transitions:
         """A rollout under weights [K, N, m] with noise [T, K, N, a] -> transitions [T, K, N, …]."""
         weight = weight.astype(np.float32)
         rollout = self._empty(len(noise))
         for t in range(len(noise)):
-            action = sample_action(actors.params, apply_actors(actors, self.observation, weight), noise[t])
+            output = act(self.lockstep.observation, weight, noise[t])
             with self._policy_named(t):
-                self._step(rollout, t, action)
+                self._step(rollout, t, greedy_action(output, self.spec.action.discrete))
         self._check(rollout)
         self.steps_taken += len(noise)
         return rollout
 
     def _empty(self, steps: int) -> Transitions:
-        lead = (steps, *self.episodes.shape)
+        lead = (steps, *self.lockstep.episodes.shape)
         size, action = self.spec.observation_size, self.spec.action
         return Transitions(
             observation=np.empty((*lead, size), np.float32),
@@ -103,22 +109,12 @@ class Collector:
         )
 
     def _step(self, rollout: Transitions, t: int, action: NDArray) -> None:
+        rollout.observation[t], rollout.action[t] = self.lockstep.observation, action
         # A policy that diverges may act with NaN: its environments stand still until the update finds it out
         # from the rollout, where the action stays as it was.
-        safe = np.where(np.isfinite(action), action, 0)
-        step = self.env.step(safe.reshape(self.env.num_envs, *action.shape[2:]))
-        shape = self.episodes.shape
-        rollout.observation[t], rollout.action[t] = self.observation, action
-        rollout.reward[t] = step.reward.reshape(*shape, -1)
-        rollout.terminated[t], rollout.truncated[t] = (
-            step.terminated.reshape(shape),
-            step.truncated.reshape(shape),
-        )
-        rollout.next_observation[t] = step.observation.reshape(*shape, -1)
-        self.observation = step.observation.reshape(*shape, -1)
-        finished = np.flatnonzero(step.terminated | step.truncated)
-        if finished.size:
-            self.observation.reshape(self.env.num_envs, -1)[finished] = self._reset(finished)
+        step = self.lockstep.step(np.where(np.isfinite(action), action, 0))
+        rollout.next_observation[t], rollout.reward[t] = step.observation, step.reward
+        rollout.terminated[t], rollout.truncated[t] = step.terminated, step.truncated
 
     @contextmanager
     def _policy_named(self, t: int) -> Iterator[None]:
@@ -146,17 +142,10 @@ class Collector:
         )
 
     def get_state(self) -> dict[str, NDArray]:
-        """Episode counters, observations and the environments' own state."""
-        own = {
-            "episodes": self.episodes.copy(),
-            "observation": self.observation.copy(),
-            "steps": np.array(self.steps_taken),
-        }
-        return own | {f"env.{name}": array for name, array in self.env.get_state().items()}
+        """Where the episodes stand, and how many steps it took to get there."""
+        return self.lockstep.get_state() | {"steps": np.array(self.steps_taken)}
 
     def set_state(self, state: Mapping[str, NDArray]) -> None:
         """Continue from what ``get_state`` returned."""
-        self.episodes, self.observation = state["episodes"].copy(), state["observation"].copy()
+        self.lockstep.set_state(state)
         self.steps_taken = int(state["steps"])
-        prefix = "env."
-        self.env.set_state({n.removeprefix(prefix): a for n, a in state.items() if n.startswith(prefix)})

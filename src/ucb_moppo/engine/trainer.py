@@ -19,7 +19,7 @@ from ucb_moppo.engine.probes import make_run_decomposition
 from ucb_moppo.engine.shard import NUM_CHANCES, Divergence, Timing
 from ucb_moppo.errors import DivergenceError, RunFormatError
 from ucb_moppo.objectives.indicators import measure, measure_with
-from ucb_moppo.policy.networks import OWN
+from ucb_moppo.policy.networks import PAPER_NETWORK
 from ucb_moppo.search.methods import Method, SearchContext, Selection, make_method
 from ucb_moppo.seeding import SELECTION
 from ucb_moppo.spec import EnvSpec
@@ -93,7 +93,7 @@ class Trainer:
     ``begun`` is when, by ``perf_counter``, its time began to count: compiling is part of it.
     """
 
-    network, resumable = OWN, True
+    network, resumable = PAPER_NETWORK, True
 
     def __init__(self, config: MoppoConfig, spec: EnvSpec, executor: Executor, begun: float | None = None) -> None:
         self.config, self.spec, self.executor = config, spec, executor

@@ -12,7 +12,7 @@ from ucb_moppo.config import PeerConfig
 from ucb_moppo.engine.evaluation import Evaluation, evaluate
 from ucb_moppo.engine.learner import Event, Iteration, Plan, Snapshot, StageRecord
 from ucb_moppo.engine.probes import probe_weights, start_positions
-from ucb_moppo.engine.rollout import named_actors
+from ucb_moppo.policy.actors import actors_from_tensors
 from ucb_moppo.errors import ConfigError, DivergenceError
 from ucb_moppo.objectives.indicators import measure, measure_with
 from ucb_moppo.peers.base import Counts, MakePeer, Peer, ResumablePeer, environments_of
@@ -38,7 +38,7 @@ class SnapshotEvaluator:
         parts = []
         for start in range(0, len(weights), at_once):
             rows = slice(start, start + at_once)
-            actors = named_actors({name: a[rows] for name, a in snapshot.tensors.items()}, snapshot.network)
+            actors = actors_from_tensors({name: a[rows] for name, a in snapshot.tensors.items()}, snapshot.network)
             env, episodes = self._env, self._config.episodes
             parts.append(evaluate(actors, weights[rows], env, episodes, positions=positions[rows]))
         return Evaluation(np.concatenate([part.returns for part in parts]), sum(part.steps for part in parts))

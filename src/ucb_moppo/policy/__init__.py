@@ -1,4 +1,4 @@
-"""What acts: networks, running normalisation, and a trained policy to deploy.
+"""What acts: networks, running normalisation, actors of many policies, and a trained policy to deploy.
 
 May import the root and numpy; neither JAX nor MuJoCo, so that a policy runs where nothing can be trained.
 """

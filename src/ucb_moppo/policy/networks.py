@@ -57,11 +57,11 @@ class Network:
         return [f"hidden{number}" for number in range(1, self.hidden_layers + 1)]
 
 
-OWN = Network()
+PAPER_NETWORK = Network()
 """The paper's network: two tanh layers, the weight at the input and again before the head."""
 
 
-def apply_mlp(params: Params, inputs: Array, weight: Array, network: Network = OWN) -> Array:
+def apply_mlp(params: Params, inputs: Array, weight: Array, network: Network = PAPER_NETWORK) -> Array:
     """Hidden layers on inputs ⊕ w, then a linear layer on hidden ⊕ w: [B, d], [B, m] -> [B, out].
 
     w enters again before the last layer (the residual connection), which keeps the output sensitive to it.
@@ -132,11 +132,6 @@ def add_noise(actor: Params, output: Array, noise: Array) -> Array:
     if "log_std" not in actor:
         return output + noise
     return output + output.__array_namespace__().exp(actor["log_std"])[..., None, :] * noise
-
-
-def sample_action(actor: Params, output: Array, noise: Array) -> Array:
-    """Reparametrised sample from the actor's output [B, a]: Box with normal noise, Discrete with Gumbel."""
-    return greedy_action(add_noise(actor, output, noise), discrete="log_std" not in actor)
 
 
 def greedy_action(output: Array, discrete: bool) -> Array:

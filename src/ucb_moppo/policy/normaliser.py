@@ -39,9 +39,9 @@ def update_statistics(stats: Statistics, samples: Array) -> Statistics:
     mean, variance, num_samples = samples.mean(0), samples.var(0), samples.shape[0]
     count = stats.count + num_samples
     shift = mean - stats.mean
-    share = num_samples / count
-    pooled = stats.variance * (1 - share) + variance * share + shift**2 * share * (1 - share)
-    return Statistics(stats.mean + shift * share, pooled, count)
+    new = num_samples / count  # the fraction of all samples that are new
+    pooled = stats.variance * (1 - new) + variance * new + shift**2 * new * (1 - new)
+    return Statistics(stats.mean + shift * new, pooled, count)
 
 
 def normalise(stats: Statistics, values: Array, clip: float = CLIP) -> Array:

@@ -10,11 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ucb_moppo.errors import ConfigError
-from ucb_moppo.policy.networks import OWN, Network, Params, apply_mlp, greedy_action
-from ucb_moppo.policy.normaliser import Statistics, normalise
+from ucb_moppo.policy.actors import Actors, actors_from_tensors
+from ucb_moppo.policy.networks import PAPER_NETWORK, Network, greedy_action
 from ucb_moppo.spec import EnvSpec
-
-STATISTICS = tuple(f"observation.{name}" for name in Statistics._fields)
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,13 +28,13 @@ class Policy:
     """[m] returns measured at the evaluated weight that was best for the preference."""
     tensors: dict[str, NDArray]
     """actor.* and observation.* arrays, without a leading axis."""
-    network: Network = OWN
+    network: Network = PAPER_NETWORK
     """How the tensors act."""
 
     @property
-    def actor(self) -> Params:
-        prefix = "actor."
-        return {n.removeprefix(prefix): a for n, a in self.tensors.items() if n.startswith(prefix)}
+    def actors(self) -> Actors:
+        """What acts, without a leading axis."""
+        return actors_from_tensors(self.tensors, self.network)
 
     def __call__(self, observation: ArrayLike) -> Any:
         """The deterministic action for one observation as the environment shows it, or for a batch of them.
@@ -44,13 +42,15 @@ class Policy:
         Box actions come in the environment's own range, Discrete ones as integers.
         """
         inputs, single = self._encode(np.asarray(observation))
-        stats = Statistics(*(self.tensors[name] for name in STATISTICS))
-        weight = np.broadcast_to(self.weight.astype(np.float32), (len(inputs), len(self.weight)))
-        output = apply_mlp(self.actor, normalise(stats, inputs), weight, self.network)
-        action = self.spec.action.to_environment(greedy_action(output, self.spec.action.discrete))
+        action = self.spec.action.to_environment(self.act(inputs))
         if not single:
             return action
         return int(action[0]) if self.spec.action.discrete else action[0]
+
+    def act(self, inputs: NDArray) -> NDArray:
+        """The actor's own deterministic actions for rows [B, observation_size]: [B, a] (Box) or choices [B]."""
+        weight = np.broadcast_to(self.weight.astype(np.float32), (len(inputs), len(self.weight)))
+        return greedy_action(self.actors(inputs, weight), self.spec.action.discrete)
 
     def _encode(self, observation: NDArray) -> tuple[NDArray, bool]:
         """Rows [B, observation_size] of float32, and whether there was just one."""

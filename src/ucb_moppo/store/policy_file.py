@@ -13,7 +13,7 @@ from msgspec import Meta, Struct, ValidationError
 from numpy.typing import NDArray
 
 from ucb_moppo.errors import ConfigError, RunFormatError
-from ucb_moppo.policy.networks import OWN, Network
+from ucb_moppo.policy.networks import PAPER_NETWORK, Network
 from ucb_moppo.policy.policy import Policy
 from ucb_moppo.spec import ActionSpec, EnvSpec
 from ucb_moppo.store.storage import (
@@ -143,13 +143,13 @@ def actor_shapes(
     inputs += spec.num_objectives * network.residual
     shapes |= {"actor.head.kernel": (inputs, outputs), "actor.head.bias": (outputs,)}
     # Actors that explore by noise of their own making have no std to keep.
-    spread = not spec.action.discrete and (network == OWN or "actor.log_std" in found)
+    spread = not spec.action.discrete and (network == PAPER_NETWORK or "actor.log_std" in found)
     return shapes | ({"actor.log_std": (outputs,)} if spread else {})
 
 
 def network_to_json(network: Network) -> dict[str, Any]:
     """How the tensors act, where that is not as usual."""
-    return {} if network == OWN else {"network": network.to_json()}
+    return {} if network == PAPER_NETWORK else {"network": network.to_json()}
 
 
 def read_network(data: Mapping[str, Any], path: Path) -> Network:

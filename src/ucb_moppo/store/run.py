@@ -13,8 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from ucb_moppo.errors import ConfigError, RunFormatError
 from ucb_moppo.objectives.weights import check_weights
+from ucb_moppo.policy.actors import OBSERVATION_TENSORS
 from ucb_moppo.policy.networks import Network
-from ucb_moppo.policy.policy import STATISTICS, Policy
+from ucb_moppo.policy.policy import Policy
 from ucb_moppo.spec import EnvSpec
 from ucb_moppo.store.layout import (
     CONFIG,
@@ -116,7 +117,10 @@ class Run:
             raise ConfigError(f"row {row} is not one of the {len(everything.policy)} evaluated pairs")
         index = int(everything.policy[row])
         spec = self.spec
-        if not 0 <= index < len(tensors[STATISTICS[0]]) or everything.weights.shape[1] != spec.num_objectives:
+        if (
+            not 0 <= index < len(tensors[OBSERVATION_TENSORS[0]])
+            or everything.weights.shape[1] != spec.num_objectives
+        ):
             raise RunFormatError(
                 f"{self.path / FRONT} does not fit {TENSORS}: its row {row} is about policy {index} and "
                 f"{everything.weights.shape[1]} objectives"
@@ -126,7 +130,7 @@ class Run:
             index=index,
             weight=everything.weights[row],
             expected_returns=everything.returns[row],
-            tensors={n: a[index] for n, a in tensors.items() if n.startswith("actor.") or n in STATISTICS},
+            tensors={n: a[index] for n, a in tensors.items() if n.startswith("actor.") or n in OBSERVATION_TENSORS},
             network=self.network,
         )
 
@@ -151,7 +155,7 @@ class Run:
     @property
     def num_policies(self) -> int:
         """K, how many policies the run holds."""
-        return len(self.tensors()[STATISTICS[0]])
+        return len(self.tensors()[OBSERVATION_TENSORS[0]])
 
 
 def best_row(evaluated: Front, preference: NDArray) -> int:

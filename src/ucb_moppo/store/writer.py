@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ucb_moppo.errors import DamagedFileError
 from ucb_moppo.objectives.pareto import nondominated
-from ucb_moppo.policy.networks import OWN, Network
+from ucb_moppo.policy.networks import PAPER_NETWORK, Network
 from ucb_moppo.spec import EnvSpec
 from ucb_moppo.store.layout import (
     CONFIG,
@@ -61,7 +61,7 @@ class RunWriter:
         config: Mapping[str, Any],
         spec: EnvSpec,
         lengths: Mapping[str, Digest] = MappingProxyType({}),
-        network: Network = OWN,
+        network: Network = PAPER_NETWORK,
     ) -> None:
         self.path = path
         self._growing = {name: (0, hashlib.sha256()) for name in GROWING}

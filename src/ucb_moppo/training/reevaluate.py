@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ucb_moppo.config import RunConfig, from_json, resolve
 from ucb_moppo.engine.evaluation import evaluate
 from ucb_moppo.engine.probes import probe_weights, start_positions
-from ucb_moppo.engine.rollout import Actors, named_actors
+from ucb_moppo.policy.actors import Actors, actors_from_tensors
 from ucb_moppo.engine.shard import evaluation_width
 from ucb_moppo.envs import make_batch
 from ucb_moppo.errors import ConfigError, RunFormatError
@@ -22,7 +22,7 @@ from ucb_moppo.store.writer import write_front
 
 def load_actors(run: Run) -> Actors:
     """The actors of all policies of a run."""
-    return named_actors(run.tensors(), run.network)
+    return actors_from_tensors(run.tensors(), run.network)
 
 
 def load_config(run: Run) -> RunConfig:

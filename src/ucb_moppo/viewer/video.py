@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ucb_moppo.errors import ConfigError, UcbMoppoError
-from ucb_moppo.policy.policy import STATISTICS, Policy
 from ucb_moppo.store.run import Run, load_run
 from ucb_moppo.store.storage import replace_file
 
@@ -97,7 +96,7 @@ def write_episode(run: Run, row: int, path: Path, on_progress: Callable[[float],
                 film = film or Film(path, rate)
                 film.add(batch.render())
                 on_progress(steps / min(batch.spec.horizon, every * MAX_SECONDS * rate))
-            step = batch.step(act(policy, observation))
+            step = batch.step(policy.act(observation))
             observation, returns, steps = step.observation, returns + step.reward[0], steps + 1
             done = bool(step.terminated[0] or step.truncated[0])
         assert film is not None
@@ -107,17 +106,6 @@ def write_episode(run: Run, row: int, path: Path, on_progress: Callable[[float],
             film.close()
         batch.close()
     return steps, returns.tolist()
-
-
-def act(policy: Policy, observation: np.ndarray) -> np.ndarray:
-    """The actor's deterministic output for a batch's observation [1, d]."""
-    from ucb_moppo.policy.networks import apply_mlp, greedy_action
-    from ucb_moppo.policy.normaliser import Statistics, normalise
-
-    stats = Statistics(*(policy.tensors[name] for name in STATISTICS))
-    inputs = normalise(stats, observation.astype(np.float32))
-    output = apply_mlp(policy.actor, inputs, policy.weight.astype(np.float32)[None], policy.network)
-    return np.asarray(greedy_action(output, policy.spec.action.discrete))
 
 
 def frame_rate(own: Any) -> tuple[int, float]:

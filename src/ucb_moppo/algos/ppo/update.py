@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -12,6 +12,7 @@ import numpy as np
 import optax
 from jax import Array
 
+from ucb_moppo.algos.base import Transitions
 from ucb_moppo.algos.ppo.losses import (
     clipped_policy_loss,
     entropy,
@@ -45,17 +46,6 @@ class PolicyState(NamedTuple):
     key: Any
 
 
-class Transitions(NamedTuple):
-    """A rollout of one policy in N environments for T steps. Observations are raw, actions the actor's own."""
-
-    observation: Any  # [T, N, d]
-    next_observation: Any  # [T, N, d]: the final one where an episode ended
-    action: Any  # [T, N, a] (Box) or [T, N] (Discrete)
-    reward: Any  # [T, N, m]
-    terminated: Any  # [T, N]
-    truncated: Any  # [T, N]
-
-
 class Minibatch(NamedTuple):
     """Flattened samples that the losses see."""
 
@@ -67,14 +57,16 @@ class Minibatch(NamedTuple):
     target: Array  # [B, m] normalised return
 
 
-def make_optimiser(config: PPOSettings, num_iterations: int) -> optax.GradientTransformation:
+def make_optimiser(settings: PPOSettings, num_iterations: int) -> optax.GradientTransformation:
     """Adam with the learning rate decayed linearly to zero over the run, after a clip of the gradient's norm."""
-    updates = num_iterations * config.epochs * config.num_minibatches
-    rate = optax.linear_schedule(config.learning_rate, 0.0, updates) if config.decay else config.learning_rate
-    return optax.chain(optax.clip_by_global_norm(config.max_grad_norm), optax.adam(rate, eps=config.adam_epsilon))
+    updates = num_iterations * settings.epochs * settings.num_minibatches
+    rate = optax.linear_schedule(settings.learning_rate, 0.0, updates) if settings.decay else settings.learning_rate
+    return optax.chain(
+        optax.clip_by_global_norm(settings.max_grad_norm), optax.adam(rate, eps=settings.adam_epsilon)
+    )
 
 
-def init_policy(spec: EnvSpec, config: PPOSettings, optimiser: Any, seed: int, policy: int) -> PolicyState:
+def init_policy(spec: EnvSpec, settings: PPOSettings, optimiser: Any, seed: int, policy: int) -> PolicyState:
     """A fresh policy. Its random streams belong to (seed, policy index) and to nothing else."""
     params = init_params(
         np.random.default_rng((seed, policy)),
@@ -82,8 +74,8 @@ def init_policy(spec: EnvSpec, config: PPOSettings, optimiser: Any, seed: int, p
         num_objectives=spec.num_objectives,
         action_size=spec.action.size,
         discrete=spec.action.discrete,
-        cells=config.cells,
-        log_std=config.log_std,
+        cells=settings.cells,
+        log_std=settings.log_std,
     )
     return PolicyState(
         params=params,
@@ -92,11 +84,6 @@ def init_policy(spec: EnvSpec, config: PPOSettings, optimiser: Any, seed: int, p
         return_stats=init_statistics(spec.num_objectives),
         key=jax.random.key_data(jax.random.fold_in(jax.random.key(seed), policy)),
     )
-
-
-def stack_policies(states: list[PolicyState]) -> PolicyState:
-    """K policies side by side: every leaf gets a leading axis K."""
-    return jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *states)
 
 
 def predict_values(critic: Params, stats: Statistics, observation: Array, weight: Array) -> Array:
@@ -112,12 +99,12 @@ def rescale_critic(critic: Params, old: Statistics, new: Statistics) -> Params:
 
 
 def policy_losses(
-    params: dict[str, Params], batch: Minibatch, config: PPOSettings
+    params: dict[str, Params], batch: Minibatch, settings: PPOSettings
 ) -> tuple[Array, dict[str, Array]]:
     """Total loss and what to report. Actor and critic share no parameter, so one sum serves both."""
     output = apply_mlp(params["actor"], batch.observation, batch.weight)
     log_ratio = log_probability(params["actor"], output, batch.action) - batch.log_probability
-    policy = clipped_policy_loss(log_ratio, standardise(batch.advantage), config.clip)
+    policy = clipped_policy_loss(log_ratio, standardise(batch.advantage), settings.clip)
     value = value_loss(apply_mlp(params["critic"], batch.observation, batch.weight), batch.target)
     mean_entropy = entropy(params["actor"], output).mean()
     report = {
@@ -125,17 +112,17 @@ def policy_losses(
         "value_loss": value,
         "entropy": mean_entropy,
         "approx_kl": jnp.mean(jnp.exp(log_ratio) - 1 - log_ratio),
-        "clip_fraction": jnp.mean(jnp.abs(jnp.exp(log_ratio) - 1) > config.clip),
+        "clip_fraction": jnp.mean(jnp.abs(jnp.exp(log_ratio) - 1) > settings.clip),
     }
-    return policy + config.value_coefficient * value - config.entropy_coefficient * mean_entropy, report
+    return policy + settings.value_coefficient * value - settings.entropy_coefficient * mean_entropy, report
 
 
 def update_minibatch(
-    carry: tuple[dict[str, Params], Any], batch: Minibatch, config: PPOSettings, optimiser: Any
+    carry: tuple[dict[str, Params], Any], batch: Minibatch, settings: PPOSettings, optimiser: Any
 ) -> tuple[tuple[dict[str, Params], Any], dict[str, Array]]:
     """One gradient step. Actor and critic are clipped and stepped apart, so neither drowns the other."""
     params, opt_state = carry
-    gradients, report = jax.grad(policy_losses, has_aux=True)(params, batch, config)
+    gradients, report = jax.grad(policy_losses, has_aux=True)(params, batch, settings)
     new_params, new_opt_state = {}, {}
     for part in PARTS:
         changes, new_opt_state[part] = optimiser.update(gradients[part], opt_state[part], params[part])
@@ -144,7 +131,7 @@ def update_minibatch(
 
 
 def prepare_batch(
-    state: PolicyState, rollout: Transitions, weight: Array, config: PPOSettings
+    state: PolicyState, rollout: Transitions, weight: Array, settings: PPOSettings
 ) -> tuple[PolicyState, Minibatch]:
     """Advantages and targets of a rollout, flattened to T·N samples; ``weight`` [N, m] held for all of it."""
     steps, envs = rollout.terminated.shape
@@ -163,8 +150,8 @@ def prepare_batch(
         by_step(next_values),
         terminated,
         done,
-        config.gamma,
-        config.gae_lambda,
+        settings.gamma,
+        settings.gae_lambda,
     )
     returns = flat(advantages) + values
     state, targets = normalise_returns(state, returns)
@@ -194,22 +181,22 @@ def shuffle(key: Array, num_samples: int) -> Array:
 
 
 def update_policy(
-    state: PolicyState, rollout: Transitions, weight: Array, *, config: PPOSettings, optimiser: Any
+    state: PolicyState, rollout: Transitions, weight: Array, *, settings: PPOSettings, optimiser: Any
 ) -> tuple[PolicyState, dict[str, Array]]:
     """All epochs of minibatches on one rollout; returns the new state and the reports' means."""
-    state, batch = prepare_batch(state, rollout, weight, config)
+    state, batch = prepare_batch(state, rollout, weight, settings)
     num_samples = batch.advantage.shape[0]
-    size = min(config.minibatch, num_samples)
+    size = min(settings.minibatch, num_samples)
     key, shuffle_key = jax.random.split(jax.random.wrap_key_data(state.key))
 
     def epoch(carry: Any, epoch_key: Array) -> tuple[Any, dict[str, Array]]:
         order = shuffle(epoch_key, num_samples)[: num_samples // size * size]
         shuffled = jax.tree.map(lambda leaf: leaf[order].reshape(-1, size, *leaf.shape[1:]), batch)
-        step = partial(update_minibatch, config=config, optimiser=optimiser)
+        step = partial(update_minibatch, settings=settings, optimiser=optimiser)
         return jax.lax.scan(step, carry, shuffled)
 
     carry, reports = jax.lax.scan(
-        epoch, (state.params, state.opt_state), jax.random.split(shuffle_key, config.epochs)
+        epoch, (state.params, state.opt_state), jax.random.split(shuffle_key, settings.epochs)
     )
     observations = rollout.observation.reshape(num_samples, -1)
     state = state._replace(
@@ -217,7 +204,7 @@ def update_policy(
         opt_state=carry[1],
         # After the update, so that the ratio of the first epoch is 1: acting and learning saw the same inputs.
         observation_stats=update_statistics(state.observation_stats, observations)
-        if config.normalise_observations
+        if settings.normalise_observations
         else state.observation_stats,
         key=jax.random.key_data(key),
     )
@@ -227,8 +214,9 @@ def update_policy(
 UpdateFunction = Callable[[PolicyState, Transitions, Any], tuple[PolicyState, dict[str, Array]]]
 
 
-def make_update(config: PPOSettings, num_iterations: int) -> UpdateFunction:
-    """The jitted update of K policies: states [K, …], rollouts [T, K, N, …], weights [K, N, m]."""
-    optimiser = make_optimiser(config, num_iterations)
-    one = partial(update_policy, config=config, optimiser=optimiser)
+@lru_cache(maxsize=4)
+def make_update(settings: PPOSettings, num_iterations: int) -> UpdateFunction:
+    """The jitted update of K policies: states [K, …], rollouts [T, K, N, …], weights [K, N, m]; compiled once."""
+    optimiser = make_optimiser(settings, num_iterations)
+    one = partial(update_policy, settings=settings, optimiser=optimiser)
     return jax.jit(jax.vmap(one, in_axes=(0, 1, 0)), donate_argnums=0)

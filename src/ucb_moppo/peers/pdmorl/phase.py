@@ -10,7 +10,6 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from ucb_moppo.engine.rollout import Actors
 from ucb_moppo.envs.base import BatchEnv
 from ucb_moppo.errors import DivergenceError, EnvironmentFault
 from ucb_moppo.peers.pdmorl.interpolation import Interpolation
@@ -18,6 +17,7 @@ from ucb_moppo.peers.pdmorl.networks import ACTOR, apply_actor
 from ucb_moppo.peers.pdmorl.preferences import draw_relabels
 from ucb_moppo.peers.pdmorl.replay import Batch, ReplayBuffer
 from ucb_moppo.peers.pdmorl.update import Learner, Rule, actor_turns, make_update
+from ucb_moppo.policy.actors import Actors
 from ucb_moppo.policy.normaliser import init_statistics
 from ucb_moppo.seeding import PEER, episode_seed
 
