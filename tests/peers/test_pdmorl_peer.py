@@ -15,7 +15,7 @@ from ucb_moppo.objectives.weights import even_weights
 from ucb_moppo.peers.base import Counts, PeerConfig
 from ucb_moppo.peers.pdmorl.interpolation import fit_interpolation, key_preferences
 from ucb_moppo.peers.pdmorl.networks import apply_actor
-from ucb_moppo.peers.pdmorl.peer import PDMORL, make_paces
+from ucb_moppo.peers.pdmorl.peer import PDMORL, make_schedules
 from ucb_moppo.peers.pdmorl.settings import PDMORLSettings, published
 
 TRADE = "probe_envs:probe/Trade-v0"
@@ -157,14 +157,14 @@ def test_discrete_actions_are_refused_with_the_remedy():
 
 def test_too_few_steps_are_refused():
     with pytest.raises(ConfigError, match="steps is 9, too few"):
-        make_paces(PDMORLSettings(), 9, 3)
+        make_schedules(PDMORLSettings(), 9, 3)
 
 
 def test_settings_are_the_published_ones_and_checked():
     assert (published("HalfCheetah-v2").policy_delay, published("Hopper-v2").policy_delay) == (10, 20)
     assert published("Swimmer-v2").pretraining_share == pytest.approx(3 / 13)
     # 2.5M: 3 keys × 312,500 steps, 10 workers × 156,250.
-    keys, training = make_paces(published("HalfCheetah-v2"), 2_500_000, 3)
+    keys, training = make_schedules(published("HalfCheetah-v2"), 2_500_000, 3)
     assert (keys.rounds, training.rounds, training.random_rounds) == (312_500, 156_250, 1562)
     for name, value in (("workers", 0), ("gamma", 1.5), ("pretraining_share", 1.0), ("updates_per_step", 0)):
         with pytest.raises(ConfigError, match=f"{name} is {value}"):

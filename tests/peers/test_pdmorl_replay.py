@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 
-from ucb_moppo.peers.pdmorl.replay import Batch, ReplayBuffer
+from ucb_moppo.peers.pdmorl.replay import ReplayBuffer, Samples
 from ucb_moppo.spec import ActionSpec, EnvSpec
 
 SPEC = EnvSpec("tiny", ("a", "b"), 1, ActionSpec(False, 1, (-1.0,), (1.0,)), 5, (0.0, 0.0))
@@ -15,7 +15,7 @@ def transitions(numbers, num_preferences=4):
     column = numbers[:, None]
     weight = np.stack([np.stack([numbers, np.full_like(numbers, i)], -1) for i in range(num_preferences)], 1)
     pair = np.column_stack([numbers, numbers])
-    return Batch(column, column, pair, column + 0.5, numbers % 2, weight)
+    return Samples(column, column, pair, column + 0.5, numbers % 2, weight)
 
 
 def test_a_transition_counts_once_per_preference_in_samples():

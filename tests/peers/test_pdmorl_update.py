@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from ucb_moppo.algos.stacked import stack_states
 from ucb_moppo.peers.pdmorl.interpolation import fit_interpolation, key_preferences
 from ucb_moppo.peers.pdmorl.networks import apply_actor, apply_critics, count_parameters
-from ucb_moppo.peers.pdmorl.replay import Batch
+from ucb_moppo.peers.pdmorl.replay import Samples
 from ucb_moppo.peers.pdmorl.settings import PDMORLSettings
 from ucb_moppo.peers.pdmorl.update import (
     actor_turns,
@@ -18,7 +19,6 @@ from ucb_moppo.peers.pdmorl.update import (
     make_targets,
     make_update,
     pretraining_rule,
-    stack_learners,
     training_rule,
     update_actor,
     update_critics,
@@ -41,7 +41,7 @@ def batch(seed=1, size=8):
     rng = np.random.default_rng(seed)
     normal = [rng.standard_normal((size, n)).astype(np.float32) for n in (3, 2, 2, 3)]
     weight = rng.dirichlet([1, 1], size).astype(np.float32)
-    return jax.tree.map(jnp.asarray, Batch(*normal, np.arange(size) % 2 * np.float32(1), weight))
+    return jax.tree.map(jnp.asarray, Samples(*normal, np.arange(size) % 2 * np.float32(1), weight))
 
 
 def moved(before, after):
@@ -139,7 +139,7 @@ def test_learners_side_by_side_do_not_meet():
     update = make_update(RULE)
     alone = [
         update(
-            stack_learners([learner(seed)]),
+            stack_states([learner(seed)]),
             jax.tree.map(lambda a: a[None], data),
             NOISE[None, None],
             turns,
@@ -148,7 +148,7 @@ def test_learners_side_by_side_do_not_meet():
         for seed in (0, 1)
     ]
     both = update(
-        stack_learners([learner(0), learner(1)]),
+        stack_states([learner(0), learner(1)]),
         jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), data),
         np.stack([NOISE[None]] * 2),
         turns,

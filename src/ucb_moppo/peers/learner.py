@@ -12,10 +12,10 @@ from ucb_moppo.config import PeerConfig
 from ucb_moppo.engine.evaluation import Evaluation, evaluate
 from ucb_moppo.engine.learner import Event, Iteration, Plan, Snapshot, StageRecord
 from ucb_moppo.engine.probes import probe_weights, start_positions
-from ucb_moppo.policy.actors import actors_from_tensors
 from ucb_moppo.errors import ConfigError, DivergenceError
 from ucb_moppo.objectives.indicators import measure, measure_with
 from ucb_moppo.peers.base import Counts, MakePeer, Peer, ResumablePeer, environments_of
+from ucb_moppo.policy.actors import actors_from_tensors
 from ucb_moppo.registry import METHODS
 from ucb_moppo.spec import EnvSpec
 

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from ucb_moppo.config import RunConfig, from_json, resolve
 from ucb_moppo.engine.evaluation import evaluate
 from ucb_moppo.engine.probes import probe_weights, start_positions
-from ucb_moppo.policy.actors import Actors, actors_from_tensors
 from ucb_moppo.engine.shard import evaluation_width
 from ucb_moppo.envs import make_batch
 from ucb_moppo.errors import ConfigError, RunFormatError
 from ucb_moppo.objectives.indicators import measure
+from ucb_moppo.policy.actors import Actors, actors_from_tensors
 from ucb_moppo.store.run import Run, load_run
 from ucb_moppo.store.writer import write_front
 

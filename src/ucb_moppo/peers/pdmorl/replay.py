@@ -9,7 +9,7 @@ import numpy as np
 from ucb_moppo.spec import EnvSpec
 
 
-class Batch(NamedTuple):
+class Samples(NamedTuple):
     """Samples that an update sees, B at a time: observations raw, actions the actor's own."""
 
     observation: Any  # [..., B, d]
@@ -26,7 +26,7 @@ class ReplayBuffer:
     def __init__(self, spec: EnvSpec, num_transitions: int, num_preferences: int) -> None:
         """Room for ``num_transitions`` with ``num_preferences`` (the one acted on, and the relabels) each."""
         size, actions, objectives = spec.observation_size, spec.action.size, spec.num_objectives
-        self._ring = Batch(
+        self._ring = Samples(
             observation=np.empty((num_transitions, size), np.float32),
             action=np.empty((num_transitions, actions), np.float32),
             reward=np.empty((num_transitions, objectives), np.float32),
@@ -48,17 +48,17 @@ class ReplayBuffer:
         """Stored transitions."""
         return min(self._num_added, self.capacity)
 
-    def add(self, transitions: Batch) -> None:
+    def add(self, transitions: Samples) -> None:
         """Store n transitions [n, …] with weights [n, num_preferences, m] over the oldest ones."""
         rows = (self._num_added + np.arange(len(transitions.terminated))) % self.capacity
         for ring, new in zip(self._ring, transitions, strict=True):
             ring[rows] = new
         self._num_added += len(rows)
 
-    def sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Batch:
+    def sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Samples:
         """Samples [*shape, …], each a stored transition under one of its preferences, drawn with replacement."""
         row, preference = np.divmod(
             rng.integers(len(self) * self.num_preferences, size=shape), self.num_preferences
         )
-        found = Batch(*(ring[row] for ring in self._ring))
+        found = Samples(*(ring[row] for ring in self._ring))
         return found._replace(weight=self._ring.weight[row, preference])

@@ -12,7 +12,6 @@ from functools import cache, partial
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 from jax import Array
@@ -20,14 +19,14 @@ from jax import Array
 from ucb_moppo.peers.pdmorl.interpolation import Interpolation, interpolate
 from ucb_moppo.peers.pdmorl.losses import actor_loss, choose_smaller, critic_loss, smooth_actions, td_target
 from ucb_moppo.peers.pdmorl.networks import apply_actor, apply_critics, init_actor, init_critics
-from ucb_moppo.peers.pdmorl.replay import Batch
+from ucb_moppo.peers.pdmorl.replay import Samples
 from ucb_moppo.peers.pdmorl.settings import PDMORLSettings
 from ucb_moppo.policy.networks import Params
 from ucb_moppo.spec import EnvSpec
 
 
 @dataclass(frozen=True)
-class Rule:
+class UpdateRule:
     """What an update depends on."""
 
     gamma: float
@@ -41,12 +40,12 @@ class Rule:
     max_grad_norm: float
 
 
-def training_rule(settings: PDMORLSettings) -> Rule:
+def training_rule(settings: PDMORLSettings) -> UpdateRule:
     """The update of the policy that knows every preference."""
-    return Rule(**{field.name: getattr(settings, field.name) for field in fields(Rule)})
+    return UpdateRule(**{field.name: getattr(settings, field.name) for field in fields(UpdateRule)})
 
 
-def pretraining_rule(settings: PDMORLSettings) -> Rule:
+def pretraining_rule(settings: PDMORLSettings) -> UpdateRule:
     """The update of key policies: TD3 on w·Q, without the angle that they are there to find."""
     return replace(
         training_rule(settings),
@@ -68,23 +67,18 @@ class Learner(NamedTuple):
     critic_state: Any
 
 
-def make_optimiser(rule: Rule) -> optax.GradientTransformation:
+def make_optimiser(rule: UpdateRule) -> optax.GradientTransformation:
     return optax.chain(optax.clip_by_global_norm(rule.max_grad_norm), optax.adam(rule.learning_rate))
 
 
-def init_learner(rng: np.random.Generator, spec: EnvSpec, cells: int, rule: Rule) -> Learner:
+def init_learner(rng: np.random.Generator, spec: EnvSpec, cells: int, rule: UpdateRule) -> Learner:
     """A fresh learner, whose targets are copies of its networks."""
     actor, critics = init_actor(rng, spec, cells), init_critics(rng, spec, cells)
     optimiser = make_optimiser(rule)
     return Learner(actor, critics, actor, critics, optimiser.init(actor), optimiser.init(critics))
 
 
-def stack_learners(learners: list[Learner]) -> Learner:
-    """K learners side by side: every leaf gets a leading axis K."""
-    return jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *learners)
-
-
-def make_targets(learner: Learner, batch: Batch, noise: Array, rule: Rule) -> Array:
+def make_targets(learner: Learner, batch: Samples, noise: Array, rule: UpdateRule) -> Array:
     """What the critics should say of a batch: [B, m], from smoothed target actions with noise [B, a]."""
     action = apply_actor(learner.target_actor, batch.next_observation, batch.weight)
     action = smooth_actions(action, noise, rule.target_noise, rule.noise_clip)
@@ -93,7 +87,7 @@ def make_targets(learner: Learner, batch: Batch, noise: Array, rule: Rule) -> Ar
 
 
 def update_critics(
-    learner: Learner, batch: Batch, noise: Array, interpolation: Interpolation, *, rule: Rule
+    learner: Learner, batch: Samples, noise: Array, interpolation: Interpolation, *, rule: UpdateRule
 ) -> Learner:
     """A gradient step of both twins."""
     target, direction = make_targets(learner, batch, noise, rule), interpolate(interpolation, batch.weight)
@@ -106,14 +100,14 @@ def update_critics(
     return learner._replace(critics=critics, critic_state=state)
 
 
-def update_actor(learner: Learner, batch: Batch, interpolation: Interpolation, *, rule: Rule) -> Learner:
+def update_actor(learner: Learner, batch: Samples, interpolation: Interpolation, *, rule: UpdateRule) -> Learner:
     """A gradient step of the actor, judged by the first twin; then all targets follow a little."""
-    judge = {name: params[0] for name, params in learner.critics.items()}
+    first_twin = {name: params[0] for name, params in learner.critics.items()}
     direction = interpolate(interpolation, batch.weight)
 
     def loss(actor: Params) -> Array:
         action = apply_actor(actor, batch.observation, batch.weight)
-        value = apply_critics(judge, batch.observation, action, batch.weight)
+        value = apply_critics(first_twin, batch.observation, action, batch.weight)
         return actor_loss(value, batch.weight, direction, rule.actor_angle)
 
     actor, state = _descend(loss, learner.actor, learner.actor_state, rule)
@@ -125,23 +119,29 @@ def update_actor(learner: Learner, batch: Batch, interpolation: Interpolation, *
     )
 
 
-def _descend(loss: Callable[[Params], Array], params: Params, state: Any, rule: Rule) -> tuple[Params, Any]:
+def _descend(loss: Callable[[Params], Array], params: Params, state: Any, rule: UpdateRule) -> tuple[Params, Any]:
     changes, state = make_optimiser(rule).update(jax.grad(loss)(params), state, params)
     return optax.apply_updates(params, changes), state
 
 
 def update_learner(
-    learner: Learner, batches: Batch, noise: Array, turns: Array, interpolation: Interpolation, *, rule: Rule
+    learner: Learner,
+    samples: Samples,
+    noise: Array,
+    turns: Array,
+    interpolation: Interpolation,
+    *,
+    rule: UpdateRule,
 ) -> Learner:
-    """U gradient steps on batches [U, B, …] with noise [U, B, a]; the actor moves where it is its turn [U]."""
+    """U gradient steps on samples [U, B, …] with noise [U, B, a]; the actor moves where it is its turn [U]."""
 
-    def step(learner: Learner, inputs: tuple[Batch, Array, Array]) -> tuple[Learner, None]:
+    def step(learner: Learner, inputs: tuple[Samples, Array, Array]) -> tuple[Learner, None]:
         batch, noise, turn = inputs
         learner = update_critics(learner, batch, noise, interpolation, rule=rule)
         move = partial(update_actor, batch=batch, interpolation=interpolation, rule=rule)
         return jax.lax.cond(turn, move, lambda unmoved: unmoved, learner), None
 
-    return jax.lax.scan(step, learner, (batches, noise, turns))[0]
+    return jax.lax.scan(step, learner, (samples, noise, turns))[0]
 
 
 def actor_turns(num_updates_before: int, count: int, policy_delay: int) -> np.ndarray:
@@ -149,12 +149,12 @@ def actor_turns(num_updates_before: int, count: int, policy_delay: int) -> np.nd
     return (num_updates_before + 1 + np.arange(count)) % policy_delay == 0
 
 
-UpdateFunction = Callable[[Learner, Batch, Any, Any, Interpolation], Learner]
+UpdateFunction = Callable[[Learner, Samples, Any, Any, Interpolation], Learner]
 
 
 @cache
-def make_update(rule: Rule) -> UpdateFunction:
-    """The jitted update of K learners: batches [K, U, B, …], noise [K, U, B, a], turns [U]; compiled once."""
+def make_update(rule: UpdateRule) -> UpdateFunction:
+    """The jitted update of K learners: samples [K, U, B, …], noise [K, U, B, a], turns [U]; compiled once."""
     # All learners' turns are the same array: were they mapped over, every step would pay for moving the actor.
     one = jax.vmap(partial(update_learner, rule=rule), in_axes=(0, 0, 0, None, None))
     return jax.jit(one, donate_argnums=0)
