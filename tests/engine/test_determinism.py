@@ -27,7 +27,7 @@ train_trade(out / "native", {NATIVE!r}, seed=3, horizon=12, threads=2)
 
 
 @pytest.fixture(scope="module")
-def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def elsewhere(compiling_apart: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Runs with seed 3 that another process made."""
     path = tmp_path_factory.mktemp("elsewhere")
     environment = os.environ | {"PYTHONPATH": str(HERE)}

@@ -1,0 +1,30 @@
+"""What all tests share: a cache of compiled kernels, so that one process compiles what many run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+
+import pytest
+
+CACHE = "JAX_COMPILATION_CACHE_DIR"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Give JAX an empty cache before any process imports it; workers of xdist and commands inherit it."""
+    if CACHE not in os.environ:
+        place = tempfile.mkdtemp(prefix="compiled-")
+        # With a limit of its size JAX locks the cache, and nobody reads what another is still writing.
+        os.environ |= {CACHE: place, "JAX_COMPILATION_CACHE_MAX_SIZE": str(4 << 30)}
+        os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
+        config.add_cleanup(lambda: shutil.rmtree(place, ignore_errors=True))
+
+
+@pytest.fixture(scope="module")
+def compiling_apart() -> Iterator[None]:
+    """Let other processes compile for themselves: where equal bits in another process are the point."""
+    place = os.environ.pop(CACHE)
+    yield
+    os.environ[CACHE] = place
