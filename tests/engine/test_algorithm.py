@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ucb_moppo.algos.base import Algorithm, Transitions
-from ucb_moppo.config import default_config, override, resolve
+from ucb_moppo.config import default_settings, override, resolve
 from ucb_moppo.engine import shard as shard_module
 from ucb_moppo.engine.shard import Shard
 from ucb_moppo.envs import make_spec
@@ -64,7 +64,7 @@ class Counting:
 @pytest.fixture
 def make_shard(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Algorithm], Shard]]:
     made: list[Shard] = []
-    small = override(default_config(PROBLEM), policies=2, active=2, samples=8, steps=100)
+    small = override(default_settings(PROBLEM), policies=2, active=2, samples=8, steps=100)
     config = resolve(small, make_spec(PROBLEM))
 
     def make(algorithm: Algorithm) -> Shard:

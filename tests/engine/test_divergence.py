@@ -20,7 +20,7 @@ from ucb_moppo.engine.evaluation import Evaluation
 from ucb_moppo.engine.shard import Shard
 from ucb_moppo.errors import DivergenceError, UcbMoppoWarning
 from ucb_moppo.training.reporter import Silent
-from ucb_moppo.training.train import resume_run
+from ucb_moppo.training.resume import resume_run
 
 FIXED: dict[str, Any] = {"method": "fixed"}  # weights that do not depend on what the others do
 

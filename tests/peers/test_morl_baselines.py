@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,11 @@ import pytest
 from tiny_runs import train_tiny
 
 import ucb_moppo
+from ucb_moppo.config import PeerConfig, make_settings, resolve
 from ucb_moppo.envs import make_spec
 from ucb_moppo.envs.native import NativeBatch
 from ucb_moppo.errors import ConfigError
-from ucb_moppo.peers import make_settings
-from ucb_moppo.peers.base import Counts, PeerConfig
+from ucb_moppo.peers.base import Counts, environments_of
 from ucb_moppo.policy.actors import actors_from_tensors
 from ucb_moppo.report import write_report
 from ucb_moppo.report.data import load_all, make_sections
@@ -157,25 +158,18 @@ def make_peer(
     kind: Any, method: str, steps: int = STEPS, problem: str = "Swimmer-v2", horizon: int = HORIZON, **changes: Any
 ) -> Any:
     spec = make_spec(problem, horizon)
-    settings = make_settings(method, problem, SMALL[method] | changes)
-    config = PeerConfig(problem, method, 3, steps, horizon, spec.reference_point, threads=1, settings=settings)
-    return kind(spec, config, config.make_envs(), WEIGHTS)
-
-
-class Enough(Exception):
-    pass
+    settings = {"seed": 3, "steps": steps, "horizon": horizon, "threads": 1, **SMALL[method], **changes}
+    config = resolve(make_settings(problem, method, **settings), spec)
+    assert isinstance(config, PeerConfig)
+    return kind(spec, config, environments_of(config), WEIGHTS)
 
 
 def train_until(peer: Any, steps: int) -> list[Counts]:
+    """What a peer told until it had taken ``steps``, where it was left for good."""
     told: list[Counts] = []
-
-    def on_steps(counts: Counts) -> None:
-        told.append(counts)
-        if counts.budgeted == steps:
-            raise Enough
-
-    with pytest.raises(Enough):
-        peer.train(on_steps)
+    with closing(peer.train()) as counts:
+        while not told or told[-1].budgeted < steps:
+            told.append(next(counts))
     return told
 
 
@@ -299,15 +293,12 @@ def test_pgmorl_anneals_over_the_budget_where_episodes_end_in_rollouts() -> None
     is half of a planned one, a sixth of the rate less."""
     peer = make_peer(PGMORLPeer, "pgmorl", steps=320, horizon=1, anneal_lr=True, learning_rate=0.003)
     rates = []
-
-    def on_steps(counts: Counts) -> None:
-        if counts.training % 80 == 1:
-            rates.append(peer.agent.agents[0].optimizer.param_groups[0]["lr"])
-        if counts.training == 320:
-            raise Enough
-
-    with pytest.raises(Enough):
-        peer.train(on_steps)
+    with closing(peer.train()) as told:
+        for counts in told:
+            if counts.training % 80 == 1:
+                rates.append(peer.agent.agents[0].optimizer.param_groups[0]["lr"])
+            if counts.training == 320:
+                break
     np.testing.assert_allclose(rates, [0.004, 0.0035, 0.003, 0.0025])
 
 

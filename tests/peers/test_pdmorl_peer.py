@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from ucb_moppo.config import PeerConfig, make_settings, resolve
 from ucb_moppo.engine.evaluation import evaluate
-from ucb_moppo.envs import make_batch
+from ucb_moppo.envs import make_batch, make_spec
 from ucb_moppo.errors import ConfigError
 from ucb_moppo.objectives.pareto import hypervolume
 from ucb_moppo.objectives.weights import even_weights
-from ucb_moppo.peers.base import Counts, PeerConfig
+from ucb_moppo.peers.base import Counts, environments_of
 from ucb_moppo.peers.pdmorl.interpolation import fit_interpolation, key_preferences
 from ucb_moppo.peers.pdmorl.networks import apply_actor
 from ucb_moppo.peers.pdmorl.peer import PDMORL, make_schedules
@@ -37,10 +38,16 @@ QUICK: dict[str, Any] = {
 }
 
 
+def peer_config(problem: str, **settings: Any) -> PeerConfig:
+    config = resolve(make_settings(problem, "pdmorl", **settings), make_spec(problem))
+    assert isinstance(config, PeerConfig)
+    return config
+
+
 def peer(problem: str = TRADE, steps: int = 300, seed: int = 0, **settings: Any) -> PDMORL:
     values = {**vars(published(problem)), **(settings or TINY)}
-    config = PeerConfig(problem, "pdmorl", seed=seed, steps=steps, threads=1, settings=values)
-    make_envs = config.make_envs()
+    config = peer_config(problem, seed=seed, steps=steps, threads=1, **values)
+    make_envs = environments_of(config)
     env = make_envs(1)
     return PDMORL(env.spec, config, make_envs, even_weights(env.spec.num_objectives, 11))
 
@@ -56,7 +63,7 @@ def returns(trained: PDMORL) -> np.ndarray:
 def short_run() -> tuple[PDMORL, list[Counts]]:
     counts: list[Counts] = []
     trained = peer(steps=300)
-    trained.train(counts.append)
+    counts.extend(trained.train())
     return trained, counts
 
 
@@ -81,7 +88,7 @@ def test_gradient_steps_follow_the_environment_steps(short_run):
 def test_the_same_seed_gives_the_same_bits(short_run):
     again, other = peer(steps=300), peer(steps=300, seed=1)
     for run in (again, other):
-        run.train(lambda counts: None)
+        list(run.train())
     first, second, third = (run.snapshot().tensors for run in (short_run[0], again, other))
     assert all(np.array_equal(first[name], second[name]) for name in first)
     assert not np.array_equal(first["actor.hidden1.kernel"], third["actor.hidden1.kernel"])
@@ -93,7 +100,7 @@ def test_it_learns_the_front_of_a_known_problem():
     trained = peer(TRADE, steps=6000, **QUICK)
     best = hypervolume(front_of_trade(), np.zeros(2))
     before = hypervolume(returns(trained), np.zeros(2))
-    trained.train(lambda counts: None)
+    list(trained.train())
     after = hypervolume(returns(trained), np.zeros(2))
     assert before < 0.75 * best
     assert after > 0.9 * best
@@ -108,7 +115,7 @@ def front_of_trade() -> np.ndarray:
 
 def test_three_objectives_have_four_key_solutions():
     trained = peer(BALL, steps=100)
-    trained.train(lambda counts: None)
+    list(trained.train())
     assert trained.solutions is not None
     assert trained.solutions.shape == (4, 3)
     snapshot = trained.snapshot()
@@ -149,10 +156,10 @@ def test_a_worker_keeps_its_preference_for_an_episode_and_stays_in_its_part():
 
 
 def test_discrete_actions_are_refused_with_the_remedy():
-    config = PeerConfig("probe_envs:probe/Counter-v0", "pdmorl", settings=vars(PDMORLSettings()))
+    config = peer_config("probe_envs:probe/Counter-v0")
     spec = make_batch(config.problem, 1).spec
     with pytest.raises(ConfigError, match=r"needs Box actions.*3 choices.*--method ucb"):
-        PDMORL(spec, config, config.make_envs(), even_weights(2))
+        PDMORL(spec, config, environments_of(config), even_weights(2))
 
 
 def test_too_few_steps_are_refused():

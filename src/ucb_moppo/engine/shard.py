@@ -14,8 +14,8 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from ucb_moppo.algos.base import Transitions
 from ucb_moppo.algos.algorithms import make_algorithm
+from ucb_moppo.algos.base import Transitions
 from ucb_moppo.algos.stacked import copy_state, fill_leaves, finite_policies, name_leaves
 from ucb_moppo.config import MoppoConfig
 from ucb_moppo.engine.evaluation import Evaluation, evaluate
