@@ -102,6 +102,7 @@ def import_place(place: str, what: str, known: bool = True) -> Any:
 
 _BASELINES = ("morl-baselines", "torch")
 
+# In the order of the paper's table, in which reports list them.
 METHODS = Registry(
     "method",
     {
@@ -114,6 +115,14 @@ METHODS = Registry(
             "a population of PPO policies, led by predicted gains (morl-baselines)",
             ours=False,
             published="ucb_moppo.peers.published:published_pgmorl",
+            packages=_BASELINES,
+            resumable=False,
+        ),
+        "pdmorl": MethodEntry(
+            "ucb_moppo.peers.pdmorl:PDMORL",
+            "one TD3 policy for every preference, with relabelled replay",
+            ours=False,
+            published="ucb_moppo.peers.pdmorl.settings:published",
             packages=_BASELINES,
             resumable=False,
         ),
@@ -130,14 +139,6 @@ METHODS = Registry(
             "TD3 on corner weights, led by generalised policy improvement (morl-baselines)",
             ours=False,
             published="ucb_moppo.peers.published:published_gpils",
-            packages=_BASELINES,
-            resumable=False,
-        ),
-        "pdmorl": MethodEntry(
-            "ucb_moppo.peers.pdmorl:PDMORL",
-            "one TD3 policy for every preference, with relabelled replay",
-            ours=False,
-            published="ucb_moppo.peers.pdmorl.settings:published",
             packages=_BASELINES,
             resumable=False,
         ),

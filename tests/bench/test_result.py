@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 from sample_results import assert_names_no_machine
-from sample_runs import SampleRun
+from sample_runs import SampleRun, add_indicator
 
 from ucb_moppo.bench import provenance
 from ucb_moppo.bench.result import is_result, make_result, read_result, write_result
 from ucb_moppo.errors import DamagedFileError, FormatVersionError, RunFormatError, UnsafeFileError
+from ucb_moppo.report.data import load_data, load_result_file
 from ucb_moppo.store.run import load_run
 
 PROVENANCE = provenance.Provenance("0123abc", {"cpu": "an abacus", "cores": 1})
@@ -44,6 +45,23 @@ def test_a_result_holds_what_the_run_found(path: Path) -> None:
     front = run.front()
     for name in ("policy", "weights", "returns"):  # to the last bit
         assert np.array_equal(np.array(found["front"][name]), getattr(front, name))
+
+
+def test_a_users_own_indicator_comes_along(path: Path) -> None:
+    """Read back, a result shows it like the run that it was made of; a curve of another length is refused."""
+    run = path.parents[1] / "run"
+    add_indicator(run, "my_lab:spread", [1.0, None, 4.0, 9.0])
+    write_result(path, make_result(load_run(run), PROVENANCE))
+    found = read_result(path)
+    assert found["found"]["extra_indicators"] == {"my_lab:spread": 9.0}
+    assert found["curve"]["extra_indicators"] == {"my_lab:spread": [1.0, None, 4.0, 9.0]}
+    shown = load_result_file(path)
+    np.testing.assert_array_equal(shown.series("my_lab:spread"), load_data(run).series("my_lab:spread"))
+    assert shown.final("my_lab:spread") == 9.0
+    found["curve"]["extra_indicators"]["my_lab:spread"].pop()
+    path.write_text(json.dumps(found))
+    with pytest.raises(DamagedFileError, match="curve extra_indicators must hold a number or null for each of 4"):
+        read_result(path)
 
 
 RESULTS = [path for path in sorted(Path(__file__).parents[2].glob("results/**/*.json")) if is_result(path)]

@@ -17,14 +17,15 @@ diverged               every time a policy diverged
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, defstruct
 
 from ucb_moppo.bench.provenance import Provenance
 from ucb_moppo.errors import DamagedFileError
+from ucb_moppo.registry import INDICATORS
 from ucb_moppo.store.run import Run
 from ucb_moppo.store.storage import (
     Count,
@@ -42,7 +43,8 @@ from ucb_moppo.store.storage import (
 FORMAT, KIND = 1, "ucb-moppo result"
 MAX_RESULT = 16 << 20
 COSTS = ("training_steps", "evaluation_steps", "pretraining_steps", "seconds")
-INDICATORS = ("hypervolume", "expected_utility", "sparsity", "cardinality")
+EXTRA = "extra_indicators"
+"""Where the indicators that only some runs have stand by name, in what was found and in the curve."""
 
 
 def make_result(run: Run, provenance: Provenance) -> dict[str, Any]:
@@ -61,10 +63,11 @@ def make_result(run: Run, provenance: Provenance) -> dict[str, Any]:
         "steps": {name.removesuffix("_steps"): summary.get(name, 0) for name in COSTS[:3]},
         "seconds": summary["seconds"],
         **{name: summary[name] for name in ("objectives", "reference_point", "policies", "parameters")},
-        "found": {name: summary[name] for name in INDICATORS},
+        "found": {name: summary[name] for name in INDICATORS} | _extra_found(summary),
         "curve": {
             **{name: [line.get(name, 0) for line in lines] for name in COSTS},
             **{name: [line.get(name) for line in lines] for name in INDICATORS},
+            **_extra_curves(lines, summary),
         },
         "front": {
             "policy": front.policy.tolist(),
@@ -73,6 +76,16 @@ def make_result(run: Run, provenance: Provenance) -> dict[str, Any]:
         },
         "diverged": summary.get("diverged", []),
     }
+
+
+def _extra_found(summary: Mapping[str, Any]) -> dict[str, Any]:
+    return {EXTRA: summary[EXTRA]} if summary.get(EXTRA) else {}
+
+
+def _extra_curves(lines: Sequence[Mapping[str, Any]], summary: Mapping[str, Any]) -> dict[str, Any]:
+    """The user's own indicators at every evaluation."""
+    curves = {name: [line.get(EXTRA, {}).get(name) for line in lines] for name in summary.get(EXTRA, {})}
+    return {EXTRA: curves} if curves else {}
 
 
 def write_result(path: Path, result: Mapping[str, Any]) -> None:
@@ -115,13 +128,12 @@ class Steps(Struct):
     pretraining: Count
 
 
-class Indicators(Struct):
-    """Each may be undefined."""
-
-    hypervolume: Number | None = None
-    expected_utility: Number | None = None
-    sparsity: Number | None = None
-    cardinality: Number | None = None
+Curves = dict[str, list[Number | None]]
+Indicators = defstruct(
+    "Indicators",
+    [*((name, Number | None, None) for name in INDICATORS), (EXTRA, dict[str, Number | None] | None, None)],
+)
+"""Each may be undefined."""
 
 
 ENTRIES: dict[str, tuple[Any, str]] = {
@@ -154,6 +166,9 @@ def _check_lengths(data: Mapping[str, Any], path: Path) -> None:
         kind = Number if name in COSTS else Number | None
         if not length or not has_type(curve.get(name), _list_of(kind, length)):
             raise DamagedFileError(f"{path}: curve {name} must hold a number for each of {length} evaluations")
+    extra = curve.get(EXTRA, {})
+    if not has_type(extra, Curves) or any(len(values) != length for values in extra.values()):
+        raise DamagedFileError(f"{path}: curve {EXTRA} must hold a number or null for each of {length} evaluations")
     for name in ("weights", "returns"):
         if not size or not has_type(front.get(name), _list_of(_list_of(Number, m), size)):
             raise DamagedFileError(f"{path}: front {name} must hold {m} numbers for each of {size} points")

@@ -40,7 +40,7 @@ class Cell:
     @property
     def name(self) -> str:
         """Of its files: HalfCheetah-v2/ucb-seed0."""
-        return f"{directory_name(self.problem)}/{self.method}-seed{self.seed}"
+        return f"{directory_name(self.problem)}/{directory_name(self.method)}-seed{self.seed}"
 
 
 @dataclass(frozen=True)

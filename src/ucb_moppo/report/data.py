@@ -12,19 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ucb_moppo import registry
 from ucb_moppo.bench.result import COSTS, is_result, read_result
 from ucb_moppo.errors import RunFormatError
 from ucb_moppo.store.layout import CONFIG, EVALUATIONS, FRONT, METRICS, SUMMARY
 from ucb_moppo.store.run import Front, Run, front_from_rows, load_run
 
-METHODS = ("ucb", "mean", "random", "fixed", "pgmorl", "pdmorl", "capql", "gpils")
-"""In the order of the paper's table, in which reports list them; any other method comes after these."""
-INDICATORS = {
-    "hypervolume": "HV",
-    "expected_utility": "EU",
-    "sparsity": "sparsity",
-    "cardinality": "points on the front",
-}
+METHODS = tuple(registry.METHODS)
+"""In the order in which reports list them; any other method comes after these."""
+INDICATORS = {name: entry.help for name, entry in registry.INDICATORS.entries.items()}
 """The indicators that every run has, and what tables call them."""
 EXTRA_INDICATORS = "extra_indicators"
 """Where a summary and a line of metrics hold, by name, the indicators that only some runs have."""
@@ -161,6 +157,11 @@ def load_result_file(path: Path) -> ComparedRun:
     summary["stopped"] = data.get("stopped")
     _check_extra_indicators(summary, path)
     curve = {name: column for name, column in data["curve"].items() if name in (*COSTS, *INDICATORS)}
+    extra = data["curve"].get(EXTRA_INDICATORS, {})
+    if extra:
+        curve[EXTRA_INDICATORS] = [
+            dict(zip(extra, values, strict=True)) for values in zip(*extra.values(), strict=True)
+        ]
     return ComparedRun(
         path=path,
         name=path.stem,

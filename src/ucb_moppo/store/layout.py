@@ -117,14 +117,14 @@ def read_file(run: Path, name: str) -> bytes:
             return verified(parts[0], before[0], run / name)
 
 
-def directory_name(problem: str) -> str:
-    """A problem's name as a directory may bear it."""
-    return problem.replace("/", "-").replace(":", "-")
+def directory_name(name: str) -> str:
+    """The name of a problem or a method as a directory may bear it."""
+    return name.replace("/", "-").replace(":", "-")
 
 
 def fresh_directory(problem: str, method: str, seed: int) -> Path:
     """A directory name that no run has yet: runs/Hopper-v2-ucb-seed0, then -2, -3 and so on."""
-    stem = Path("runs") / f"{directory_name(problem)}-{method}-seed{seed}"
+    stem = Path("runs") / f"{directory_name(problem)}-{directory_name(method)}-seed{seed}"
     path, number = stem, 2
     while path.exists():
         path, number = stem.with_name(f"{stem.name}-{number}"), number + 1
