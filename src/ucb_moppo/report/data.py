@@ -167,9 +167,14 @@ def load_result_file(path: Path) -> ComparedRun:
         name=path.stem,
         summary=summary | {f"{kind}_steps": data["steps"][kind] for kind in STEP_KINDS},
         config=data["config"],
-        metrics=[dict(zip(curve, values, strict=True)) for values in zip(*curve.values(), strict=True)],
+        metrics=_rows(curve),
         points=Front(*(np.array(data["front"][name]) for name in Front._fields)),
     )
+
+
+def _rows(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Columns of one length as a row for each of their entries."""
+    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
 
 def load_all(paths: Sequence[str | Path]) -> list[ComparedRun]:
