@@ -23,7 +23,7 @@ from rich.table import Table
 from ucb_moppo.config import default_settings, override, resolve
 from ucb_moppo.engine.trainer import Trainer
 from ucb_moppo.envs import PROBLEMS, make_spec
-from ucb_moppo.runtime.executor import LocalExecutor
+from ucb_moppo.runtime.executor import make_executor
 from ucb_moppo.store.checkpoint import Checkpoint, write_checkpoint
 from ucb_moppo.training.train import make_facts
 
@@ -52,10 +52,10 @@ def median_seconds(call: Callable[[], object], times: int) -> float:
 
 def measure_cost(problem: str, iterations: int = 3, directory: Path = Path(".")) -> Cost:
     """Train a few iterations of ``problem`` and save them a few times in ``directory``."""
-    config = override(default_settings(problem), shards=1)
+    config = override(default_settings(problem), executor="local", shards=1)
     spec = make_spec(problem, config.horizon, config.reference_point)
     config = resolve(config, spec)
-    executor = LocalExecutor(config)
+    executor = make_executor(config)
     trainer = Trainer(config, spec, executor)
     weights = trainer.decomposition.probes[:, : config.search.active]
     executor.train(weights, 1)  # compiles

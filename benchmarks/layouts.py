@@ -26,7 +26,7 @@ from ucb_moppo.config import MoppoConfig, default_settings, override, resolve
 from ucb_moppo.cores import available_cores
 from ucb_moppo.engine.shard import Shard
 from ucb_moppo.envs import make_spec
-from ucb_moppo.runtime.executor import ProcessExecutor, split_policies
+from ucb_moppo.runtime.executor import ShardedExecutor, make_executor, split_policies
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,9 @@ def halves_in_threads(config: MoppoConfig) -> Layout:
     return Layout("two threads", train)
 
 
-def shards_in_processes(config: MoppoConfig, name: str) -> tuple[Layout, ProcessExecutor]:
-    executor = ProcessExecutor(override(config, shards=min(len(available_cores()), config.num_policies)))
+def shards_in_processes(config: MoppoConfig, name: str) -> tuple[Layout, ShardedExecutor]:
+    shards = min(len(available_cores()), config.num_policies)
+    executor = make_executor(override(config, executor="processes", shards=shards))
     num_objectives = len(config.reference_point or ())
     weights = np.full((config.num_policies, config.search.active, num_objectives), 1 / num_objectives)
 

@@ -22,7 +22,7 @@ from ucb_moppo.config import default_settings, override, resolve
 from ucb_moppo.engine.trainer import StageRecord, Trainer
 from ucb_moppo.envs import make_spec
 from ucb_moppo.objectives.pareto import hypervolume
-from ucb_moppo.runtime.executor import LocalExecutor
+from ucb_moppo.runtime.executor import make_executor
 from ucb_moppo.search.methods import SearchContext, Selection
 from ucb_moppo.search.surrogate import interpolate_values
 
@@ -96,7 +96,7 @@ def main() -> None:
     config = override(default_settings(options.problem), steps=options.steps, seed=options.seed, shards=1)
     spec = make_spec(config.problem)
     config = resolve(config, spec)
-    trainer = ComparingTrainer(config, spec, LocalExecutor(config))
+    trainer = ComparingTrainer(config, spec, make_executor(config))
     for record in trainer.run():
         print(f"stage {record.stage}: HV {record.indicators['hypervolume']:.4g}", flush=True)
     columns = (

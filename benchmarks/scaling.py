@@ -32,7 +32,7 @@ from ucb_moppo.cores import available_cores
 from ucb_moppo.envs import make_spec
 from ucb_moppo.objectives.pareto import hypervolume
 from ucb_moppo.objectives.weights import make_decomposition
-from ucb_moppo.runtime.executor import ProcessExecutor
+from ucb_moppo.runtime.executor import make_executor
 from ucb_moppo.search.acquisition import HypervolumeScore
 from ucb_moppo.search.methods import SearchContext, make_method
 from ucb_moppo.search.surrogate import BaggedElasticNet
@@ -56,7 +56,7 @@ def peak_memory(pid: int) -> float:
 
 def measure(config: MoppoConfig, iterations: int) -> dict[str, Any]:
     """Steps per second, steps per second of CPU time of all shards, and peak memory of all processes."""
-    executor = ProcessExecutor(config)
+    executor = make_executor(config)
     try:
         weights = np.full((config.num_policies, config.search.active, 2), 0.5)
         executor.train(weights, 1)  # compiles
@@ -66,7 +66,7 @@ def measure(config: MoppoConfig, iterations: int) -> dict[str, Any]:
             executor.train(weights, 1)
             seconds.append(perf_counter() - start)
         cpu = (sum(clock["cpu"] for clock in executor.clocks()) - before) / iterations
-        pids = [os.getpid(), *(seat.worker.pid for seat in executor.seats)]  # type: ignore[attr-defined]
+        pids = [os.getpid(), *(shard.worker.pid for shard in executor.shards)]  # type: ignore[attr-defined]
         memory = sum(map(peak_memory, pids))
     finally:
         executor.close()

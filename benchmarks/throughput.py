@@ -29,7 +29,7 @@ from ucb_moppo.cores import available_cores
 from ucb_moppo.engine.shard import Shard
 from ucb_moppo.envs import PROBLEMS, make_spec
 from ucb_moppo.policy.actors import Actors
-from ucb_moppo.runtime.executor import ProcessExecutor
+from ucb_moppo.runtime.executor import make_executor
 
 AIMS = {
     "Swimmer-v2": 0.6,
@@ -101,7 +101,8 @@ def raw_physics(physics: TimedBatch, frame_skip: int) -> float:
 
 def measure(config: MoppoConfig, rounds: int) -> Measurement:
     """Training in one process and with a shard per core, and raw physics, in turns."""
-    shards = ProcessExecutor(override(config, shards=min(len(available_cores()), config.num_policies)))
+    num_shards = min(len(available_cores()), config.num_policies)
+    shards = make_executor(override(config, executor="processes", shards=num_shards))
     shard = Shard(config, range(config.num_policies))
     env: Any = shard._collector.env
     env._batch = physics = TimedBatch(env._batch)

@@ -185,8 +185,8 @@ INDICATORS = Registry(
 EXECUTORS = Registry(
     "executor",
     {
-        "local": Entry("ucb_moppo.runtime.place:ThisProcess", "in this process"),
-        "processes": Entry("ucb_moppo.runtime.place:LocalProcesses", "in processes of this machine"),
-        "ray": Entry("ucb_moppo.runtime.cluster:RayCluster", "in a Ray cluster"),
+        "local": Entry("ucb_moppo.runtime.placement:LOCAL", "in this process, one after the other"),
+        "processes": Entry("ucb_moppo.runtime.placement:PROCESSES", "in processes of this machine"),
+        "ray": Entry("ucb_moppo.runtime.placement:RAY", "in a Ray cluster"),
     },
 )

@@ -10,26 +10,23 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tiny_runs import assert_same, tiny_settings, train_tiny
+from ucb_moppo.runtime.registry import EXECUTORS
 
-from ucb_moppo.config import MoppoConfig, override, resolve
+from ucb_moppo.config import ExecutorName, MoppoConfig, override, resolve
 from ucb_moppo.cores import LIMIT, available_cores, can_pin, physics_threads, share_cores
 from ucb_moppo.envs import make_spec
 from ucb_moppo.errors import ConfigError, EnvironmentFault, RunFormatError, UcbMoppoWarning, WorkerLostError
-from ucb_moppo.runtime.executor import (
-    LocalExecutor,
-    ProcessExecutor,
-    ShardedExecutor,
-    choose_executor,
-    make_executor,
-    split_policies,
-)
+from ucb_moppo.runtime.executor import ShardedExecutor, choose_executor, make_executor, split_policies
+from ucb_moppo.runtime.place import Place
 from ucb_moppo.runtime.processes import ProcessWorker
+from ucb_moppo.runtime.worker import Request, Worker, WorkerLost
 
 WEIGHTS = np.random.default_rng(0).dirichlet((1, 1), (3, 2))
 LAYOUT = {"policies": 3, "shards": 2, "steps": 1200}
@@ -62,7 +59,7 @@ def assert_equal(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) 
 
 @pytest.fixture(scope="module")
 def expected() -> dict[str, np.ndarray]:
-    executor = LocalExecutor(config())
+    executor = make_executor(config(executor="local"))
     try:
         return rehearse(executor)
     finally:
@@ -143,7 +140,7 @@ def test_a_layout_that_cannot_be_is_refused(changes: dict[str, object], message:
 
 def test_a_layout_changes_no_more_than_rounding(expected: dict[str, np.ndarray]) -> None:
     """Seeds and noise belong to the policy: in one shard or in two, policies walk the same way."""
-    executor = LocalExecutor(config(shards=1))
+    executor = make_executor(config(executor="local", shards=1))
     executor.train(WEIGHTS, 2)
     executor.evaluate(WEIGHTS, 1)
     executor.train(WEIGHTS, 1)
@@ -154,29 +151,33 @@ def test_a_layout_changes_no_more_than_rounding(expected: dict[str, np.ndarray])
         np.testing.assert_allclose(array, expected[name], rtol=1e-3, atol=1e-4, err_msg=name)
 
 
+def test_every_executor_that_an_option_names_is_a_place() -> None:
+    assert get_args(ExecutorName) == ("auto", *EXECUTORS)
+
+
 # --- the same bits -----------------------------------------------------------------------------------------
 
 
 def test_processes_give_the_bits_of_the_same_shards_in_this_process(expected: dict[str, np.ndarray]) -> None:
-    executor = ProcessExecutor(config())
+    executor = make_executor(config(executor="processes"))
     try:
         timing = executor.time_iteration()
         assert timing.iteration > 0
         assert timing.step > 0
         assert_equal(rehearse(executor), expected)
-        pinned = [os.sched_getaffinity(seat.worker.pid) for seat in executor.seats]  # type: ignore[attr-defined]
+        pinned = [os.sched_getaffinity(shard.worker.pid) for shard in executor.shards]  # type: ignore[attr-defined]
         assert pinned == [set(share_cores(available_cores(), index, 2)) for index in range(2)]
         assert executor.divergences() == []
     finally:
         executor.close()
-    assert not any(runs(seat.worker.pid) for seat in executor.seats)  # type: ignore[attr-defined]
+    assert not any(runs(shard.worker.pid) for shard in executor.shards)  # type: ignore[attr-defined]
 
 
 @pytest.mark.skipif(len(available_cores()) < 2 or not can_pin(), reason="there are no cores to lend")
 def test_a_shard_that_is_done_lends_its_cores_while_others_work() -> None:
     """Shard 1, the larger, stands still; as soon as shard 0 has answered, 1 may use all cores."""
-    executor = ProcessExecutor(config())
-    first, second = (seat.worker for seat in executor.seats)
+    executor = make_executor(config(executor="processes"))
+    first, second = (shard.worker for shard in executor.shards)
     assert isinstance(first, ProcessWorker)
     assert isinstance(second, ProcessWorker)
     seen: list[bool] = []
@@ -207,8 +208,8 @@ def test_a_shard_that_is_done_lends_its_cores_while_others_work() -> None:
 
 def test_state_moves_from_one_executor_to_the_other(expected: dict[str, np.ndarray]) -> None:
     """Processes continue what was begun here; a state of another layout is refused."""
-    local, processes = LocalExecutor(config()), ProcessExecutor(config())
-    other = LocalExecutor(config(shards=1))
+    local, processes = make_executor(config(executor="local")), make_executor(config(executor="processes"))
+    other = make_executor(config(executor="local", shards=1))
     try:
         local.train(WEIGHTS, 2)
         processes.set_state(local.get_state())
@@ -236,7 +237,7 @@ def test_whole_runs_agree_on_a_gymnasium_problem(tmp_path: Path) -> None:
 
 def test_a_killed_process_is_replaced_and_nothing_shows(expected: dict[str, np.ndarray]) -> None:
     """Killed twice: before anything was kept, and in the stage after an evaluation."""
-    executor = ProcessExecutor(config())
+    executor = make_executor(config(executor="processes"))
     try:
         during_the_next_call(executor, lambda: kill(executor, 0))
         with pytest.warns(UcbMoppoWarning, match="signal 9; a new one continues"):
@@ -254,43 +255,51 @@ def test_a_killed_process_is_replaced_and_nothing_shows(expected: dict[str, np.n
 
 def during_the_next_call(executor: ShardedExecutor, act: Callable[[], object]) -> None:
     """Act after the next call has begun everywhere, before anyone waits for its result."""
-    answered = executor._answered
+    place: Any = executor.place
+    wait = place.wait
 
-    def first_act(waiting: Sequence[int]) -> Sequence[int]:
-        executor._answered = answered  # type: ignore[method-assign]
+    def first_act(slots: Sequence[int]) -> Sequence[int]:
+        place.wait = wait
         act()
-        return answered(waiting)
+        return wait(slots)
 
-    executor._answered = first_act  # type: ignore[method-assign]
+    place.wait = first_act
 
 
 def kill(executor: ShardedExecutor, shard: int) -> None:
-    os.kill(executor.seats[shard].worker.pid, signal.SIGKILL)  # type: ignore[attr-defined]
+    os.kill(executor.shards[shard].worker.pid, signal.SIGKILL)  # type: ignore[attr-defined]
 
 
-class Doomed(LocalExecutor):
-    """Its only worker is lost at every call."""
+class DoomedWorker(Worker[Any]):
+    """Is lost at every call."""
 
-    class Worker:
-        concurrent = True
-
-        def begin(self, method: str, *args: object) -> None: ...
-
-        def result(self) -> None:
-            from ucb_moppo.runtime.worker import WorkerLost
-
+    def _begin(self, request: Request) -> Callable[[], Any]:
+        def lose() -> Any:
             raise WorkerLost("process 1 ended with signal 9")
 
-        def close(self) -> None: ...
+        return lose
 
-    def __init__(self) -> None:
-        ShardedExecutor.__init__(self, config(shards=1), lambda index, policies: self.Worker())
+    def interrupt(self) -> None: ...
+
+    def join(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class DoomedPlace(Place[DoomedWorker]):
+    """Has no other workers."""
+
+    def _make_worker(self, slot: int, building: Request) -> DoomedWorker:
+        return DoomedWorker()
+
+    def wait(self, slots: Sequence[int]) -> Sequence[int]:
+        return slots
 
 
 @pytest.mark.filterwarnings("ignore::ucb_moppo.errors.UcbMoppoWarning")
 def test_a_worker_that_is_lost_again_and_again_ends_the_run() -> None:
     with pytest.raises(WorkerLostError, match=r"policies 0 to 2 was lost 4 times in a row .*enough memory"):
-        Doomed().train(WEIGHTS, 1)
+        ShardedExecutor(config(shards=1), DoomedPlace([1])).train(WEIGHTS, 1)
 
 
 def test_errors_of_a_process_are_those_of_the_shard() -> None:
@@ -306,9 +315,9 @@ def test_errors_of_a_process_are_those_of_the_shard() -> None:
 
 PARENT = """
 import os, sys, time
-from test_executors import ProcessExecutor, config
-executor = ProcessExecutor(config())
-print(*(seat.worker.pid for seat in executor.seats), flush=True)
+from test_executors import config, make_executor
+executor = make_executor(config(executor="processes"))
+print(*(shard.worker.pid for shard in executor.shards), flush=True)
 executor.policies()
 print("ready", flush=True)
 time.sleep(600)

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pool_work import describe, die_once, fail_or_die, save_when_stopped, unsendable
+from pool_work import (
+    describe,
+    die_once,
+    fail_or_die,
+    finish_when_stopped,
+    save_when_stopped,
+    unsendable,
+    wait_for,
+)
 
 from ucb_moppo.cores import available_cores
 from ucb_moppo.errors import ConfigError, WorkerLostError
@@ -59,21 +67,16 @@ def test_a_result_that_cannot_be_sent_is_a_fault() -> None:
     assert "pickle" in str(outcomes([1], unsendable)[1].fault)
 
 
-def test_cells_under_way_are_asked_to_stop_when_the_iterator_is_closed(tmp_path: Path) -> None:
-    """The first cell ends at once; the other is stopped, and has time to save."""
+@pytest.mark.parametrize("work", [save_when_stopped, finish_when_stopped])
+def test_cells_under_way_are_asked_to_stop_when_the_iterator_is_closed(
+    tmp_path: Path, work: Callable[[str], None]
+) -> None:
+    """One of them ends at once; the other is stopped, and has time to save, or to come to its end."""
     path = tmp_path / "saved"
-
-    with closing(run_cells([str(path), ""], first_ends)) as found:  # type: ignore[type-var]
+    with closing(run_cells([str(path), ""], work)) as found:  # type: ignore[type-var]
         assert next(found)[0] == ""
-        end = time.monotonic() + 60
-        while not path.with_suffix(".begun").exists() and time.monotonic() < end:
-            time.sleep(0.05)
+        assert wait_for(path.with_suffix(".begun"))
     assert path.exists()
-
-
-def first_ends(path: str) -> None:
-    if path:
-        save_when_stopped(path)
 
 
 @pytest.mark.parametrize(

@@ -10,19 +10,20 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from pool_work import describe, die_once, fail_or_die
+from pool_work import describe, die_once, fail_or_die, save_when_stopped, wait_for
 from test_executors import LAYOUT, WEIGHTS, assert_equal, config, during_the_next_call, rehearse
 from tiny_runs import assert_same, tiny_options, train_tiny
 from trade_runs import PROBLEM, SETTINGS
 
 from ucb_moppo.cli import main as cli
 from ucb_moppo.errors import EnvironmentFault, UcbMoppoWarning, WorkerLostError
-from ucb_moppo.runtime.executor import LocalExecutor
+from ucb_moppo.runtime.executor import ShardedExecutor, make_executor
 from ucb_moppo.runtime.pool import run_cells
 
 # Ray takes a loopback address for a mistake and replaces it with the machine's own, unless clusters are off.
@@ -31,12 +32,12 @@ os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112  (else tests beside thes
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'ucb-moppo[ray]'")
 cluster_utils = pytest.importorskip("ray.cluster_utils", reason="this Ray has no test cluster")
 
-from ucb_moppo.runtime.cluster import SEVERAL_MACHINES, RayExecutor, share_cpus  # noqa: E402
+from ucb_moppo.runtime.cluster import SEVERAL_MACHINES, share_cpus  # noqa: E402
 
 
 @pytest.fixture(scope="module")
 def expected() -> dict[str, np.ndarray]:
-    executor = LocalExecutor(config())
+    executor = make_executor(config(executor="local"))
     found = rehearse(executor)
     executor.close()
     return found
@@ -54,10 +55,6 @@ def cluster() -> Iterator[Any]:
     cluster.shutdown()
 
 
-def make_executor(cluster: Any) -> RayExecutor:
-    return RayExecutor(config(executor="ray", ray_address=cluster.address))
-
-
 @pytest.mark.parametrize(
     ("nodes", "shards", "share"), [([4, 4], 2, 4), ([4, 4], 3, 2), ([3, 3], 3, 1), ([0, 1, 1], 2, 1), ([1], 2, 0)]
 )
@@ -67,11 +64,11 @@ def test_a_share_of_cpus_fits_every_shard_on_some_node(nodes: list[float], shard
 
 def test_actors_may_be_killed_and_a_node_may_leave(cluster: Any, expected: dict[str, np.ndarray]) -> None:
     """One cluster for all of it, because starting one takes long."""
-    executor = make_executor(cluster)
+    executor = make_executor(config(executor="ray", ray_address=cluster.address))
     try:
         assert_equal(rehearse(executor), expected)
         executor.set_state(fresh_state())
-        during_the_next_call(executor, lambda: ray.kill(executor.seats[0].worker._actor))  # type: ignore[attr-defined]
+        during_the_next_call(executor, executor.shards[0].worker.close)  # which kills the actor
         with pytest.warns(UcbMoppoWarning, match="a new one continues"):  # noqa: PT031
             first = executor.train(WEIGHTS, 2)
             found = executor.evaluate(WEIGHTS, 1)
@@ -87,15 +84,16 @@ def test_actors_may_be_killed_and_a_node_may_leave(cluster: Any, expected: dict[
         executor.close()
 
 
-def node_of(executor: RayExecutor, shard: int, cluster: Any) -> Any:
+def node_of(executor: ShardedExecutor, shard: int, cluster: Any) -> Any:
     """The node that a shard's actor is on."""
-    actor = executor.seats[shard].worker._actor._actor_id.hex()  # type: ignore[attr-defined]
+    worker: Any = executor.shards[shard].worker
+    actor = worker.reply.task_id().actor_id().hex()
     found = ray._private.state.actors(actor)["Address"]["NodeID"]
     return next(node for node in cluster.workers if node.node_id == found)
 
 
 def fresh_state() -> dict[str, np.ndarray]:
-    executor = LocalExecutor(config())
+    executor = make_executor(config(executor="local"))
     try:
         return executor.get_state()
     finally:
@@ -151,6 +149,11 @@ def test_cells_are_tasks_that_fail_alone_and_have_a_share_of_the_cpus(cluster: A
     [(_, outcome)] = run_cells([0], describe, **where)
     value = outcome.result()
     assert (len(value["cores"]), value["NPROC"]) == (1, "1")
+    saved = tmp_path / "saved"
+    with closing(run_cells([str(saved), ""], save_when_stopped, **where)) as cells:  # type: ignore[type-var]
+        assert next(cells)[0] == ""
+        assert wait_for(saved.with_suffix(".begun"))
+    assert saved.exists(), "a cell under way is asked to stop and has time to save"
 
 
 def test_a_sweep_on_the_cluster_leaves_what_one_right_here_leaves(
@@ -180,14 +183,14 @@ def test_a_sweep_on_the_cluster_leaves_what_one_right_here_leaves(
 OWN_RAY = """
 from pathlib import Path
 import ray
-from ucb_moppo.runtime.cluster import joined
+from ucb_moppo.runtime.cluster import join_cluster
 
 def listening():
     rows = [row.split() for table in ("tcp", "tcp6") for row in Path("/proc/net", table).read_text().splitlines()]
     return {row[1] for row in rows if row[3] == "0A"}
 
 before = listening()
-leave = joined(None)
+leave = join_cluster(None)
 print(*(node["NodeManagerAddress"] for node in ray.nodes()))
 print(*(listening() - before))
 leave()
@@ -209,7 +212,7 @@ def test_a_ray_of_our_own_listens_on_this_machine_alone() -> None:
 def test_errors_of_an_actor_are_those_of_the_shard() -> None:
     """On a Ray of its own, listening on this machine alone."""
     chosen = config("probe_envs:probe/Raising-v0", reference_point=(0.0, 0.0), executor="ray")
-    executor = RayExecutor(chosen)
+    executor = make_executor(chosen)
     try:
         assert {node["NodeManagerAddress"] for node in ray.nodes()} == {"127.0.0.1"}
         with pytest.raises(EnvironmentFault, match="the motor burnt out"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from ucb_moppo.cores import available_cores
@@ -36,13 +37,29 @@ def die_once(path: str) -> str:
 
 
 def save_when_stopped(path: str) -> None:
-    """Works for ever; asked to stop it leaves a file, as training leaves a checkpoint."""
+    """Works for ever, if there is a path; asked to stop it leaves a file, as training leaves a checkpoint."""
+    if not path:
+        return
     Path(path).with_suffix(".begun").touch()
     try:
         time.sleep(600)
     except KeyboardInterrupt:
         Path(path).touch()
         raise
+
+
+def finish_when_stopped(path: str) -> None:
+    """Like ``save_when_stopped``, but was about to end anyway, and does."""
+    with suppress(KeyboardInterrupt):
+        save_when_stopped(path)
+
+
+def wait_for(path: Path, seconds: float = 60) -> bool:
+    """Wait until a file is there; whether it is."""
+    end = time.monotonic() + seconds
+    while not path.exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    return path.exists()
 
 
 def unsendable(cell: int) -> object:

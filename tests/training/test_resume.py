@@ -27,7 +27,7 @@ from ucb_moppo.errors import (
     RunLockedError,
     UcbMoppoWarning,
 )
-from ucb_moppo.runtime.executor import LocalExecutor
+from ucb_moppo.runtime.executor import make_executor
 from ucb_moppo.store.checkpoint import checkpoint_name, list_checkpoints
 from ucb_moppo.store.lock import locked
 from ucb_moppo.store.storage import make_digest
@@ -114,7 +114,7 @@ def test_the_state_holds_everything_between_two_iterations(tmp_path: Path) -> No
     """Two trainers that exchange states at every iteration do what one alone does, to the bit."""
     spec = make_spec("Swimmer-v2", 20)
     config = resolve(tiny_settings(), spec)
-    alone, first, second = (Trainer(config, spec, LocalExecutor(config)) for _ in range(3))
+    alone, first, second = (Trainer(config, spec, make_executor(config)) for _ in range(3))
 
     def finish(trainer: Trainer, other: Trainer) -> Trainer:
         """Train one iteration here, the next one there, and so on."""

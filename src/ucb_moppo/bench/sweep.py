@@ -17,7 +17,8 @@ from ucb_moppo.bench.cell import Ending, Task, find_state, run_logged, run_task
 from ucb_moppo.bench.sweep_file import cell_config, read_sweep
 from ucb_moppo.cores import available_cores
 from ucb_moppo.errors import ConfigError, Interrupted, UcbMoppoError
-from ucb_moppo.runtime.pool import EXECUTORS, run_cells
+from ucb_moppo.registry import EXECUTORS
+from ucb_moppo.runtime.pool import run_cells
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,7 @@ def make_sweep(
     ray_address: str | None = None,
 ) -> Sweep:
     """The sweep that a JSON file asks for; everything wrong with it is found here."""
-    if executor not in EXECUTORS:
-        raise ConfigError(f"executor is {executor!r}; choose one of {', '.join(EXECUTORS)}")
+    EXECUTORS.check(executor)
     allowed = len(available_cores())
     if cores < 0 or (cores > allowed and executor != "ray"):
         raise ConfigError(f"--cores is {cores}; this process may use {allowed}, and 0 stands for all of them")

@@ -1,4 +1,4 @@
-"""Shards in a Ray cluster (``pip install 'ucb-moppo[ray]'``): an actor for each, wherever there is room."""
+"""A Ray cluster as a place (``pip install 'ucb-moppo[ray]'``): actors that stay, and tasks for a single call."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any
+from typing import Any, TypeVar
 
-from ucb_moppo.config import MoppoConfig, override
-from ucb_moppo.cores import thread_settings
+from ucb_moppo.cores import LIMIT, thread_settings
 from ucb_moppo.errors import ConfigError
-from ucb_moppo.runtime.executor import ShardedExecutor
-from ucb_moppo.runtime.worker import Worker, WorkerLost
+from ucb_moppo.runtime.place import Place
+from ucb_moppo.runtime.worker import HeldObject, Request, Worker, WorkerLost, unpack_reply
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing about a run leaves the cluster
 
@@ -28,38 +27,7 @@ try:
 except ImportError as fault:
     raise ConfigError("--executor ray needs Ray: pip install 'ucb-moppo[ray]'") from fault
 
-
-class ShardActor:
-    """A shard in an actor's process, called by the name of its method.
-
-    It is built by the first call: an error there comes back as it is, one in a constructor as a dead actor.
-    """
-
-    def __init__(self, config: MoppoConfig, policy_ids: Sequence[int], path: Sequence[str]) -> None:
-        sys.path += [entry for entry in path if entry not in sys.path]  # where the driver finds an environment
-        self._arguments = config, policy_ids
-        self._shard: Any = None
-
-    def call(self, method: str, *args: Any) -> Any:
-        if self._shard is None:
-            from ucb_moppo.engine.shard import Shard
-
-            self._shard = Shard(*self._arguments)
-        return getattr(self._shard, method)(*args)
-
-
-def share_cpus(nodes: Sequence[float], num_shards: int) -> int:
-    """The most whole CPUs that every shard can have at once on nodes with so many each; 0 if not even one."""
-    share = int(max(nodes, default=0))
-    while share and sum(cpus // share for cpus in nodes) < num_shards:
-        share -= 1
-    return share
-
-
-def node_cpus() -> list[float]:
-    """CPUs of every node of the cluster."""
-    return [node["Resources"].get("CPU", 0.0) for node in ray.nodes() if node["Alive"]]
-
+Object = TypeVar("Object")
 
 LOST = (
     ray.exceptions.RayActorError,
@@ -70,70 +38,123 @@ LOST = (
 )
 
 
-def get_result(call: Any) -> Any:
-    """What a call returned. Raises what it raised, as it raised it, or WorkerLost."""
+def get_reply(reference: Any) -> bytes:
+    """Wait for the reply that Ray's reference stands for; WorkerLost if there will be none."""
     try:
-        return ray.get(call)
-    except ray.exceptions.RayTaskError as fault:
-        raise fault.cause from fault
+        return ray.get(reference)
     except LOST as fault:
         raise WorkerLost(f"a Ray process was lost ({type(fault).__name__})") from fault
 
 
-class RayWorker:
-    """A shard in an actor. Ray is not told to restart it: the executor knows from which state."""
+class RayWorker(Worker[Object]):
+    """An object in a process of the cluster: ``submit`` hands a call to Ray, ``end`` ends the process."""
 
-    concurrent = True
+    def __init__(self, submit: Callable[[bytes], Any], end: Callable[[], None]) -> None:
+        self._submit, self._end = submit, end
+        self.reply: Any = None
+        """Ray's reference to the reply of the latest call."""
 
-    def __init__(self, config: MoppoConfig, policy_ids: Sequence[int], num_cpus: int, num_threads: int) -> None:
-        threads = config.threads or num_threads
-        options: dict[str, Any] = {
-            "num_cpus": num_cpus,
-            "max_restarts": 0,
-            "scheduling_strategy": "SPREAD",
-            "runtime_env": {"env_vars": thread_settings(threads)},
-        }
-        actor = ray.remote(ShardActor).options(**options)
-        self._actor: Any = actor.remote(override(config, threads=threads), tuple(policy_ids), sys.path)
-        self._call: Any = None
+    def _begin(self, request: Request) -> Callable[[], Any]:
+        reply = self.reply = self._submit(request.pack())
+        return lambda: unpack_reply(get_reply(reply))
 
-    def begin(self, method: str, *args: Any) -> None:
-        self._call = self._actor.call.remote(method, *args)
+    def interrupt(self) -> None:
+        """A task stops as by Ctrl-C; of an actor Ray only takes back a call that has not begun."""
+        ray.cancel(self.reply)
 
-    def result(self) -> Any:
-        return get_result(self._call)
+    def join(self) -> None:
+        ray.wait([self.reply])
 
     def close(self) -> None:
         if ray.is_initialized():
-            ray.kill(self._actor)
+            self._end()
 
 
-class RayExecutor(ShardedExecutor):
-    """Each shard in an actor of a Ray cluster: that at ``ray_address``, or one of its own on this machine."""
+class Cluster(Place[RayWorker[Any]]):
+    """The Ray cluster that has been joined, until ``leave`` is called."""
 
-    def __init__(self, config: MoppoConfig) -> None:
-        self._leave = joined(config.ray_address)
-        cpus, begun = share_cpus(node_cpus(), config.shards), set[int]()
+    def __init__(self, threads: Sequence[int], leave: Callable[[], None]) -> None:
+        super().__init__(threads)
+        self._leave = leave
 
-        def make_worker(index: int, policies: range) -> Worker:
-            # One that takes the place of another reserves nothing: where a node has left it would wait for CPUs
-            # that may never come back. It shares some with other shards instead.
-            reserved = 0 if index in begun else cpus
-            begun.add(index)
-            return RayWorker(config, policies, reserved, max(1, cpus))
-
-        super().__init__(config, make_worker)
+    def wait(self, slots: Sequence[int]) -> Sequence[int]:
+        ready, _ = ray.wait([self._workers[slot].reply for slot in slots], num_returns=1)
+        return [slot for slot in slots if self._workers[slot].reply in ready]
 
     def close(self) -> None:
-        super().close()
-        self._leave()
+        try:
+            super().close()
+        finally:
+            self._leave()
 
 
-def joined(address: str | None) -> Callable[[], None]:
+class Actors(Cluster):
+    """Room for ``num_workers`` that stay: actors, on even shares of the CPUs, with a thread for each CPU unless
+    ``num_threads`` says otherwise. Ray is not told to restart one: who uses it knows from which state."""
+
+    def __init__(self, address: str | None, num_workers: int, num_threads: int) -> None:
+        leave = join_cluster(address)
+        self._cpus = share_cpus(node_cpus(), num_workers)
+        super().__init__([num_threads or max(1, self._cpus)] * num_workers, leave)
+
+    def _make_worker(self, slot: int, building: Request) -> RayWorker[Any]:
+        options: dict[str, Any] = {
+            # One that takes the place of another reserves nothing: where a node has left it would wait for CPUs
+            # that may never come back. It shares some with others instead.
+            "num_cpus": 0 if slot in self._workers else self._cpus,
+            "max_restarts": 0,
+            "scheduling_strategy": "SPREAD",
+            "runtime_env": {"env_vars": thread_settings(self.threads[slot])},
+        }
+        actor: Any = ray.remote(HeldObject).options(**options).remote(building.pack(), sys.path)
+        return RayWorker(lambda request: actor.answer.remote(request), lambda: ray.kill(actor))
+
+
+class Tasks(Cluster):
+    """Room for ``slots`` that make a single call: tasks, because Ray can interrupt them, on even shares of
+    ``cores`` CPUs (0: all there are). One waits until so many are free, and its process ends with it."""
+
+    def __init__(self, address: str | None, cores: int, slots: int) -> None:
+        leave = join_cluster(address)
+        largest, total = int(max(node_cpus(), default=0)), int(sum(node_cpus()))
+        slots = slots or cores or max(1, total)
+        share = min(max(1, (cores or total) // slots), max(1, largest))
+        settings = thread_settings(share) | {LIMIT: str(share)}
+        options: Any = {"num_cpus": share, "max_calls": 1, "max_retries": 0, "runtime_env": {"env_vars": settings}}
+        self._task = ray.remote(**options)(answer_once)
+        super().__init__([share] * slots, leave)
+
+    def _make_worker(self, slot: int, building: Request) -> RayWorker[Any]:
+        def end() -> None:
+            """Left to the task, or to leaving the cluster: to force one that was interrupted crashes Ray 2.60."""
+
+        message = building.pack()
+        return RayWorker(lambda request: self._task.remote(message, sys.path, request), end)
+
+
+def answer_once(building: bytes, path: Sequence[str], request: bytes) -> bytes:
+    """In the process of a task: build an object for the one call of it."""
+    return HeldObject(building, path).answer(request)
+
+
+def share_cpus(nodes: Sequence[float], num_workers: int) -> int:
+    """The most whole CPUs that every worker can have at once on nodes with so many each; 0 if not even one."""
+    share = int(max(nodes, default=0))
+    while share and sum(cpus // share for cpus in nodes) < num_workers:
+        share -= 1
+    return share
+
+
+def node_cpus() -> list[float]:
+    """CPUs of every node of the cluster."""
+    return [node["Resources"].get("CPU", 0.0) for node in ray.nodes() if node["Alive"]]
+
+
+def join_cluster(address: str | None) -> Callable[[], None]:
     """Be in a cluster: the one this process is in already, or that at ``address``. Returns how to leave it."""
     if ray.is_initialized():
         return lambda: None
-    connect(address)
+    start_ray(address)
     return ray.shutdown
 
 
@@ -153,7 +174,7 @@ def loopback_kept() -> Iterator[None]:
             os.environ[SEVERAL_MACHINES] = before[0]
 
 
-def connect(address: str | None) -> None:
+def start_ray(address: str | None) -> None:
     """Join a cluster, or start one that listens on this machine alone."""
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address is None:

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pickle
 import signal
 import subprocess
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable, Sequence
-from multiprocessing.connection import Connection, Pipe
-from typing import Any
+from multiprocessing.connection import Connection, Pipe, wait
+from typing import Any, TypeVar
 
 from ucb_moppo.cores import pin_process, pinned, thread_settings
-from ucb_moppo.runtime.worker import WorkerLost
+from ucb_moppo.runtime.place import Place
+from ucb_moppo.runtime.worker import HeldObject, Request, Worker, WorkerLost, unpack_reply
+
+Object = TypeVar("Object")
 
 COMMAND = "import sys; sys.path[:] = {path!r}; from ucb_moppo.runtime.processes import serve; serve({fd}, {parent})"
 SECONDS_TO_END = 2.0
@@ -45,47 +46,45 @@ def start_process(cores: Sequence[int]) -> tuple[subprocess.Popen[bytes], Connec
     return process, ours
 
 
-class ProcessWorker:
-    """What ``build(*args)`` makes, in a process of its own. It is being built as soon as this is made."""
+class ProcessWorker(Worker[Object]):
+    """What the call ``building`` makes, in a process of its own. It is being built as soon as this is made."""
 
-    concurrent = True
-
-    def __init__(self, build: Callable[..., Any], args: Sequence[Any], cores: Sequence[int]) -> None:
+    def __init__(self, building: Request, cores: Sequence[int]) -> None:
+        message = building.pack()
         self._process, self.connection = start_process(cores)
         self.cores = self._allowed = list(cores)
         self._replies, self._idle = 0, False
-        self._send((build, args))
+        self._send(message)
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
-    def begin(self, method: str, *args: Any) -> None:
+    def _begin(self, request: Request) -> Callable[[], Any]:
+        message = request.pack()
         self._replies, self._idle = self._replies + 1, False
-        self._send((method, args))
+        self._send(message)
+        return self._result
 
-    def _send(self, message: Any) -> None:
-        with contextlib.suppress(OSError):  # it is gone, which ``result`` reports
-            self.connection.send(message)
+    def _send(self, message: bytes) -> None:
+        with contextlib.suppress(OSError):  # it is gone, which the result of the call reports
+            self.connection.send_bytes(message)
 
-    def result(self) -> Any:
-        value = None
+    def _result(self) -> Any:
+        reply = b""
         while self._replies:  # those that nobody waited for, because of a fault elsewhere, come first
             self._replies -= 1
-            value = self._receive()
-        return value
+            reply = self._receive()
+        self._idle = True
+        return unpack_reply(reply)
 
-    def _receive(self) -> Any:
+    def _receive(self) -> bytes:
         try:
-            succeeded, value = self.connection.recv()
+            return self.connection.recv_bytes()
         except (EOFError, OSError) as fault:
             code = self._process.wait()
             ended = f"signal {-code}" if code < 0 else f"exit code {code}"
             raise WorkerLost(f"process {self.pid} ended with {ended}") from fault
-        self._idle = not self._replies
-        if not succeeded:
-            raise value
-        return value
 
     def borrow(self, cores: Sequence[int]) -> None:
         """Use these cores beside its own; an empty list gives back what was borrowed."""
@@ -95,12 +94,10 @@ class ProcessWorker:
             self._allowed = allowed
 
     def interrupt(self) -> None:
-        """Ask the process to stop as Ctrl-C would."""
         self._process.send_signal(signal.SIGINT)
 
-    def wait(self) -> None:
-        """Until the process ends by itself."""
-        self._process.wait()
+    def join(self) -> None:
+        self.connection.poll(None)
 
     def close(self) -> None:
         """A process that is idle ends by itself when the connection closes; one that is busy is ended."""
@@ -112,11 +109,40 @@ class ProcessWorker:
             self._process.wait()
 
 
+class Processes(Place[ProcessWorker[Any]]):
+    """Room for a process on each of ``shares`` of the cores, for work with so many ``threads``.
+
+    While others are waited for, a process that has answered lends its cores to those with more threads than cores.
+    """
+
+    def __init__(self, shares: Sequence[Sequence[int]], threads: Sequence[int]) -> None:
+        super().__init__(threads)
+        self._shares = shares
+
+    def _make_worker(self, slot: int, building: Request) -> ProcessWorker[Any]:
+        return ProcessWorker(building, self._shares[slot])
+
+    def wait(self, slots: Sequence[int]) -> Sequence[int]:
+        self._lend(slots)
+        ready = wait([self._workers[slot].connection for slot in slots])
+        answered = [slot for slot in slots if self._workers[slot].connection in ready]
+        for slot in answered:
+            self._workers[slot].borrow([])
+        return answered
+
+    def _lend(self, busy: Sequence[int]) -> None:
+        """The cores of all that are not busy, to those of the busy that have threads for them."""
+        free = [core for slot, share in enumerate(self._shares) if slot not in busy for core in share]
+        for slot in busy:
+            if self.threads[slot] > len(self._shares[slot]):
+                self._workers[slot].borrow(free)
+
+
 # --- in the process ----------------------------------------------------------------------------------------
 
 
 def serve(descriptor: int, parent: int) -> None:
-    """Build what the first message describes, then answer calls of its methods until the other end is closed."""
+    """Build what the first message describes, then answer calls of it until the other end is closed."""
     # A shell that runs the parent in the background ignores SIGINT, which would be inherited.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Thread(target=end_with, args=(parent,), daemon=True).start()
@@ -124,31 +150,12 @@ def serve(descriptor: int, parent: int) -> None:
     code = 0
     try:
         with contextlib.suppress(EOFError, OSError):
-            answer_calls(connection)
+            held = HeldObject(connection.recv_bytes())
+            while True:
+                connection.send_bytes(held.answer(connection.recv_bytes()))
     except KeyboardInterrupt:
         code = 128 + signal.SIGINT
     os._exit(code)  # without waiting for threads of an environment's own
-
-
-def answer_calls(connection: Connection) -> None:
-    """The first message makes the object and has no reply; if that fails, every call fails as it did."""
-    target, broken = attempt(connection.recv_bytes(), lambda build: build)
-    while True:
-        message = connection.recv_bytes()
-        value, fault = (None, broken) if broken else attempt(message, lambda method: getattr(target, method))
-        try:
-            connection.send((fault is None, fault or value))
-        except (pickle.PicklingError, TypeError, AttributeError) as unsendable:
-            connection.send((False, portable(unsendable)))
-
-
-def attempt(message: bytes, find: Callable[[Any], Callable[..., Any]]) -> tuple[Any, Exception | None]:
-    """Call what a message names with the arguments in it: its value, or what it raised."""
-    try:
-        name, args = pickle.loads(message)
-        return find(name)(*args), None
-    except Exception as fault:
-        return None, portable(fault)
 
 
 def end_with(parent: int) -> None:
@@ -156,14 +163,3 @@ def end_with(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(0.5)
     os._exit(1)
-
-
-def portable(fault: Exception) -> Exception:
-    """The exception as another process can raise it, with the traceback from here as a note."""
-    text = "".join(traceback.format_exception(fault))
-    try:
-        copy = pickle.loads(pickle.dumps(fault))
-    except Exception:
-        copy = RuntimeError(f"{type(fault).__name__}: {fault}")
-    copy.add_note(f"in the process of a worker:\n{text}")
-    return copy
