@@ -25,7 +25,7 @@ from ucb_moppo.engine.trainer import Trainer
 from ucb_moppo.envs import PROBLEMS, make_spec
 from ucb_moppo.runtime.executor import make_executor
 from ucb_moppo.store.checkpoint import Checkpoint, write_checkpoint
-from ucb_moppo.training.train import make_facts
+from ucb_moppo.training.record import make_facts
 
 
 class Cost(NamedTuple):

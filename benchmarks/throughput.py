@@ -160,7 +160,7 @@ def main() -> None:
         for seconds in (total, sharded):
             row += [f"{steps / seconds:,.0f}", f"{raw / seconds:.2f}"]
         row.append(f"{statistics.median(found.raw_cpu) / statistics.median(found.sharded_cpu):.2f}")
-        layout, seconds = ("shards", sharded) if config.num_shards > 1 else ("one process", total)
+        layout, seconds = ("shards", sharded) if config.shards > 1 else ("one process", total)
         default = f"{layout} {raw / seconds:.2f} ({AIMS[problem]})"
         table.add_row(problem, *row, *(f"{part / total:.0%}" for part in parts), default)
         print(problem, *row, flush=True)

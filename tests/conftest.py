@@ -8,8 +8,7 @@ import tempfile
 from collections.abc import Iterator
 
 import pytest
-
-CACHE = "JAX_COMPILATION_CACHE_DIR"
+from compiled_kernels import CACHE, compiling_anew
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -22,9 +21,8 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(lambda: shutil.rmtree(place, ignore_errors=True))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def compiling_apart() -> Iterator[None]:
-    """Let other processes compile for themselves: where equal bits in another process are the point."""
-    place = os.environ.pop(CACHE)
-    yield
-    os.environ[CACHE] = place
+    """Processes that the test starts compile for themselves."""
+    with compiling_anew():
+        yield

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from compiled_kernels import compiling_anew
 from trade_runs import PROBLEM, train_trade
 
 NATIVE = "Swimmer-v2"
@@ -27,11 +28,12 @@ train_trade(out / "native", {NATIVE!r}, seed=3, horizon=12, threads=2)
 
 
 @pytest.fixture(scope="module")
-def elsewhere(compiling_apart: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Runs with seed 3 that another process made."""
     path = tmp_path_factory.mktemp("elsewhere")
-    environment = os.environ | {"PYTHONPATH": str(HERE)}
-    subprocess.run([sys.executable, "-c", SCRIPT, str(path)], check=True, env=environment)
+    with compiling_anew():
+        environment = os.environ | {"PYTHONPATH": str(HERE)}
+        subprocess.run([sys.executable, "-c", SCRIPT, str(path)], check=True, env=environment)
     return path
 
 

@@ -10,16 +10,15 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tiny_runs import assert_same, tiny_settings, train_tiny
-from ucb_moppo.runtime.registry import EXECUTORS
 
-from ucb_moppo.config import ExecutorName, MoppoConfig, override, resolve
+from ucb_moppo.config import MoppoConfig, override, resolve
 from ucb_moppo.cores import LIMIT, available_cores, can_pin, physics_threads, share_cores
 from ucb_moppo.envs import make_spec
 from ucb_moppo.errors import ConfigError, EnvironmentFault, RunFormatError, UcbMoppoWarning, WorkerLostError
@@ -106,11 +105,11 @@ def test_every_shard_has_cores_and_no_core_is_left_out(num_cores: int, shards: i
 def test_a_short_run_stays_in_one_process_and_a_long_one_uses_the_cores() -> None:
     cores = len(available_cores())
     short, long = config(shards=None), config(shards=None, steps=400_000, policies=100)
-    assert (short.num_shards, choose_executor(short)) == (1, "local")
-    assert long.num_shards == cores
+    assert (short.shards, choose_executor(short)) == (1, "local")
+    assert long.shards == cores
     assert choose_executor(long) == ("processes" if cores > 1 else "local")
-    assert config(shards=None, steps=400_000, executor="local").num_shards == 1
-    assert config(shards=None, executor="processes").num_shards == min(3, cores)
+    assert config(shards=None, steps=400_000, executor="local").shards == 1
+    assert config(shards=None, executor="processes").shards == min(3, cores)
 
 
 def test_the_largest_shards_have_threads_for_the_cores_lent_to_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,13 +150,10 @@ def test_a_layout_changes_no_more_than_rounding(expected: dict[str, np.ndarray])
         np.testing.assert_allclose(array, expected[name], rtol=1e-3, atol=1e-4, err_msg=name)
 
 
-def test_every_executor_that_an_option_names_is_a_place() -> None:
-    assert get_args(ExecutorName) == ("auto", *EXECUTORS)
-
-
 # --- the same bits -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("compiling_apart")
 def test_processes_give_the_bits_of_the_same_shards_in_this_process(expected: dict[str, np.ndarray]) -> None:
     executor = make_executor(config(executor="processes"))
     try:

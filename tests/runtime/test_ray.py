@@ -62,6 +62,7 @@ def test_a_share_of_cpus_fits_every_shard_on_some_node(nodes: list[float], shard
     assert share_cpus(nodes, shards) == share
 
 
+@pytest.mark.usefixtures("compiling_apart")
 def test_actors_may_be_killed_and_a_node_may_leave(cluster: Any, expected: dict[str, np.ndarray]) -> None:
     """One cluster for all of it, because starting one takes long."""
     executor = make_executor(config(executor="ray", ray_address=cluster.address))

@@ -42,7 +42,8 @@ def save_when_stopped(path: str) -> None:
         return
     Path(path).with_suffix(".begun").touch()
     try:
-        time.sleep(600)
+        for _ in range(12_000):
+            time.sleep(0.05)  # Ray interrupts between two sleeps, not in one
     except KeyboardInterrupt:
         Path(path).touch()
         raise
