@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -91,13 +92,12 @@ def test_a_cell_killed_half_way_ends_as_if_it_had_not_been(tmp_path: Path) -> No
     assert read_result(task.result)["commit"].startswith("unknown, then ")  # we did not see it begin
 
 
-def test_a_run_that_cannot_be_continued_is_moved_aside_and_begun_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cell, "PEERS", {"fixed": None})
+def test_a_run_that_cannot_be_continued_is_moved_aside_and_begun_again(tmp_path: Path) -> None:
+    """A run without checkpoints, such as those of a method that has no state to save."""
     sweep = sweep_of(tmp_path, problems=["Swimmer-v2"], methods=["fixed"], settings=TINY)
     (task,) = sweep.tasks
     train_until(task.run, 5, method="fixed")
+    shutil.rmtree(task.run / "checkpoints")
     assert run_sweep(sweep, Lines(io.StringIO()))[task.cell.name].succeeded
     assert not Run(task.run.with_name("fixed-seed0.broken-1")).summary["finished"]
     assert Run(task.run).summary["finished"]
