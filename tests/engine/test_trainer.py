@@ -349,7 +349,7 @@ def test_records() -> None:
 def test_a_stage_that_was_interrupted_counts_its_time_before_it() -> None:
     first, _ = make_trainer()
     next(first.run())
-    first._parts["training"] = 1000.0  # as if it had trained for long when it was interrupted
+    first._stage_times["training"] = 1000.0  # as if it had trained for long when it was interrupted
     second, _ = make_trainer()
     second.set_state(first.get_state())
     times = [record.stage_seconds["training"] for record in records_of(second)]

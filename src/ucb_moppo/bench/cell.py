@@ -90,7 +90,7 @@ def find_state(task: Task) -> State:
     if not (task.run / CONFIG).exists():
         return "new"
     run = load_run(task.run)
-    check_settings(task, run)
+    check_same_settings(task, run)
     try:
         return "finished" if is_complete(task, run.summary) else "broken"
     except RunFormatError:
@@ -104,7 +104,7 @@ def is_complete(task: Task, summary: Mapping[str, Any]) -> bool:
     return bool(summary["finished"] or timed_out)
 
 
-def check_settings(task: Task, run: Run) -> None:
+def check_same_settings(task: Task, run: Run) -> None:
     """Refuse a run with other settings than the cell's; those that a run of an older version lacks do not count."""
     asked = json.loads(json.dumps(to_json(cell_config(task.cell))))
     changes = "; ".join(differences(run.config, _known_to(run.config, asked)))

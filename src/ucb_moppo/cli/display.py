@@ -38,7 +38,7 @@ def describe_steps(summary: Mapping[str, Any]) -> str:
     return f"{before}{summary['training_steps']:,} training and {summary['evaluation_steps']:,} evaluation steps"
 
 
-def points_table(run: Run, rows: int) -> Table:
+def front_on_terminal(run: Run, rows: int) -> Table:
     """The front, or ``rows`` of it spread evenly, by the first objective."""
     front, names = run.front(), run.summary["objectives"]
     order = np.argsort(front.returns[:, 0])

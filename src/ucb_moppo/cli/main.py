@@ -274,7 +274,7 @@ def show(argv: Sequence[str]) -> None:
 
 def print_run(path: Path, rows: int = 10, as_json: bool = False) -> None:
     """What was found: the indicators, a part of the front, and where the run lies."""
-    from ucb_moppo.cli.display import points_table, summary_lines
+    from ucb_moppo.cli.display import front_on_terminal, summary_lines
     from ucb_moppo.store.run import load_run
 
     run = load_run(path)
@@ -284,7 +284,7 @@ def print_run(path: Path, rows: int = 10, as_json: bool = False) -> None:
     console = Console()
     for line in summary_lines(run):
         console.print(line, highlight=False)
-    console.print(points_table(run, rows))
+    console.print(front_on_terminal(run, rows))
 
 
 def problems(argv: Sequence[str]) -> None:

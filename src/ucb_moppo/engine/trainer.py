@@ -24,7 +24,7 @@ from ucb_moppo.search.methods import Method, SearchContext, Selection, make_meth
 from ucb_moppo.seeding import SELECTION
 from ucb_moppo.spec import EnvSpec
 
-PARTS = {"selecting": 0.0, "training": 0.0, "evaluating": 0.0}
+STAGE_TIMES = {"selecting": 0.0, "training": 0.0, "evaluating": 0.0}
 
 
 class Executor(Protocol):
@@ -103,7 +103,7 @@ class Trainer:
         self.iteration = self.evaluation_steps = 0
         self._reports: list[dict[str, NDArray]] = []
         self._spent, self._begun = 0.0, perf_counter() if begun is None else begun
-        self._parts = PARTS.copy()
+        self._stage_times = STAGE_TIMES.copy()
         self._num_told = 0
 
     @property
@@ -122,10 +122,10 @@ class Trainer:
     @property
     def evaluated_weights(self) -> NDArray:
         """[K, W, m]: what every stage evaluates. The last P are the probes, which the front is made of."""
-        parts = self.decomposition
+        weights = self.decomposition
         if self.config.search.candidate_values == "simulate":
-            return np.concatenate([parts.candidates, parts.probes], axis=1)
-        return parts.probes
+            return np.concatenate([weights.candidates, weights.probes], axis=1)
+        return weights.probes
 
     def stages(self) -> list[Stage]:
         """The whole run's schedule."""
@@ -215,15 +215,15 @@ class Trainer:
 
     def _select(self, stage: Stage, iteration: int) -> Selection:
         """Weights [K, N, m] to train on: the pivots during the warm-up, then what the method chooses."""
-        search, parts = self.config.search, self.decomposition
+        search, weights = self.config.search, self.decomposition
         if stage.search == 0:
-            return Selection(np.repeat(parts.pivots[:, None], search.active, axis=1), {})
+            return Selection(np.repeat(weights.pivots[:, None], search.active, axis=1), {})
         if self.method.redraws:
             # The draw belongs to its period, so an evaluation in the middle of one does not change it.
             iteration -= (iteration - search.warmup) % search.resample_iterations
         context = SearchContext(
-            pivots=parts.pivots,
-            candidates=parts.candidates,
+            pivots=weights.pivots,
+            candidates=weights.candidates,
             evaluated_weights=self.evaluated_weights,
             values=np.stack(self.history),
             stage=stage.search,
@@ -238,7 +238,7 @@ class Trainer:
         config = self.config
         with self._timed("evaluating"):
             evaluation = self.executor.evaluate(self.evaluated_weights, config.episodes)
-        parts, self._parts = self._parts, PARTS.copy()
+        times, self._stage_times = self._stage_times, STAGE_TIMES.copy()
         self.history.append(evaluation.returns)
         self.evaluation_steps += evaluation.steps
         learning, self._reports = mean_reports(self._reports), []
@@ -261,7 +261,7 @@ class Trainer:
             selected=None if selection is None else selection.weights,
             diagnostics={} if selection is None else self._with_error(selection.diagnostics),
             learning=learning,
-            stage_seconds={name: round(seconds, 3) for name, seconds in parts.items()},
+            stage_seconds={name: round(seconds, 3) for name, seconds in times.items()},
             diverged=diverged,
             extra_indicators=measure_with(config.indicators, returns, config.reference_point),
         )
@@ -270,7 +270,7 @@ class Trainer:
     def _timed(self, what: str) -> Iterator[None]:
         start = perf_counter()
         yield
-        self._parts[what] += perf_counter() - start
+        self._stage_times[what] += perf_counter() - start
 
     def _with_error(self, diagnostics: dict[str, Any]) -> dict[str, Any]:
         """Add what the surrogate's prediction came to: mean absolute error per objective, against no change."""
@@ -293,7 +293,7 @@ class Trainer:
             "iteration": np.array(self.iteration),
             "evaluation_steps": np.array(self.evaluation_steps),
             "seconds": np.array(self.seconds),
-            "stage_seconds": np.array([self._parts[name] for name in PARTS]),
+            "stage_seconds": np.array([self._stage_times[name] for name in STAGE_TIMES]),
         }
 
     def set_state(self, state: Mapping[str, NDArray]) -> None:
@@ -313,7 +313,9 @@ class Trainer:
             self._reports = [learning] if (learning := under("learning.")) else []
             self.executor.set_state(under("executor."))
             self._spent = float(state["seconds"])
-            self._parts = PARTS | dict(zip(PARTS, map(float, state.get("stage_seconds", ())), strict=False))
+            self._stage_times = STAGE_TIMES | dict(
+                zip(STAGE_TIMES, map(float, state.get("stage_seconds", ())), strict=False)
+            )
         except (KeyError, IndexError, TypeError, ValueError) as fault:
             raise RunFormatError(f"the saved state does not fit this config: {fault!r}") from fault
 

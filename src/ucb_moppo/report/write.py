@@ -51,10 +51,10 @@ def write_report(paths: Sequence[str | Path], out: str | Path) -> Path:
     runs = load_all(paths)
     command = shlex.join(["ucb-moppo", "report", *map(str, paths), "--out", str(out)])
     with matplotlib.rc_context(MATPLOTLIB_SETTINGS):
-        return Report(runs, out, command).write()
+        return ReportWriter(runs, out, command).write()
 
 
-class Report:
+class ReportWriter:
     """Collects the blocks of a page and writes its files on the way."""
 
     def __init__(self, runs: list[ComparedRun], out: Path, command: str) -> None:

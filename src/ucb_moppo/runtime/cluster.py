@@ -88,7 +88,7 @@ class Cluster(Place[RayWorker[Any]]):
             self._leave()
 
 
-class Actors(Cluster):
+class ActorPlace(Cluster):
     """Room for ``num_workers`` that stay: actors, on even shares of the CPUs, with a thread for each CPU unless
     ``num_threads`` says otherwise. Ray is not told to restart one: who uses it knows from which state."""
 
@@ -110,7 +110,7 @@ class Actors(Cluster):
         return RayWorker(lambda request: actor.answer.remote(request), lambda: ray.kill(actor))
 
 
-class Tasks(Cluster):
+class TaskPlace(Cluster):
     """Room for ``slots`` that make a single call: tasks, because Ray can interrupt them, on even shares of
     ``cores`` CPUs (0: all there are). One waits until so many are free, and its process ends with it."""
 

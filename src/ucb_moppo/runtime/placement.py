@@ -41,15 +41,15 @@ def processes_for_cells(cores: int, slots: int, ray_address: str | None) -> Proc
 
 
 def cluster_for_shards(config: MoppoConfig, sizes: Sequence[int]) -> Place[Any]:
-    from ucb_moppo.runtime.cluster import Actors  # Ray is an optional install
+    from ucb_moppo.runtime.cluster import ActorPlace  # Ray is an optional install
 
-    return Actors(config.ray_address, len(sizes), config.threads)
+    return ActorPlace(config.ray_address, len(sizes), config.threads)
 
 
 def cluster_for_cells(cores: int, slots: int, ray_address: str | None) -> Place[Any]:
-    from ucb_moppo.runtime.cluster import Tasks
+    from ucb_moppo.runtime.cluster import TaskPlace
 
-    return Tasks(ray_address, cores, slots)
+    return TaskPlace(ray_address, cores, slots)
 
 
 LOCAL = Placement(

@@ -23,7 +23,7 @@ from ucb_moppo.runtime.worker import HeldObject, Request, Worker, WorkerLost, un
 
 Object = TypeVar("Object")
 
-COMMAND = "import sys; sys.path[:] = {path!r}; from ucb_moppo.runtime.processes import serve; serve({fd}, {parent})"
+COMMAND = "import sys; sys.path[:] = {path!r}; from ucb_moppo.runtime.processes import serve_object; serve_object({fd}, {parent})"
 SECONDS_TO_END = 2.0
 
 
@@ -141,7 +141,7 @@ class Processes(Place[ProcessWorker[Any]]):
 # --- in the process ----------------------------------------------------------------------------------------
 
 
-def serve(descriptor: int, parent: int) -> None:
+def serve_object(descriptor: int, parent: int) -> None:
     """Build what the first message describes, then answer calls of it until the other end is closed."""
     # A shell that runs the parent in the background ignores SIGINT, which would be inherited.
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -17,7 +17,7 @@ from ucb_moppo.peers.pdmorl.interpolation import Interpolation
 from ucb_moppo.peers.pdmorl.networks import ACTOR
 from ucb_moppo.peers.pdmorl.preferences import draw_relabels
 from ucb_moppo.peers.pdmorl.replay import ReplayBuffer, Samples
-from ucb_moppo.peers.pdmorl.update import Learner, UpdateRule, actor_turns, make_update
+from ucb_moppo.peers.pdmorl.update import LearnerState, UpdateRule, actor_turns, make_update
 from ucb_moppo.policy.actors import Actors
 from ucb_moppo.policy.normaliser import init_statistics
 from ucb_moppo.seeding import PEER, episode_seed
@@ -62,7 +62,7 @@ class Phase:
 
     def __init__(
         self,
-        learners: Learner,
+        learners: LearnerState,
         env: BatchEnv,
         choose: ChoosePreferences,
         schedule: Schedule,

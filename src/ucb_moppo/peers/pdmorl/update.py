@@ -56,7 +56,7 @@ def pretraining_rule(settings: PDMORLSettings) -> UpdateRule:
     )
 
 
-class Learner(NamedTuple):
+class LearnerState(NamedTuple):
     """Everything that training changes. A pytree; K learners have a leading axis K."""
 
     actor: Params
@@ -71,14 +71,14 @@ def make_optimiser(rule: UpdateRule) -> optax.GradientTransformation:
     return optax.chain(optax.clip_by_global_norm(rule.max_grad_norm), optax.adam(rule.learning_rate))
 
 
-def init_learner(rng: np.random.Generator, spec: EnvSpec, cells: int, rule: UpdateRule) -> Learner:
+def init_learner(rng: np.random.Generator, spec: EnvSpec, cells: int, rule: UpdateRule) -> LearnerState:
     """A fresh learner, whose targets are copies of its networks."""
     actor, critics = init_actor(rng, spec, cells), init_critics(rng, spec, cells)
     optimiser = make_optimiser(rule)
-    return Learner(actor, critics, actor, critics, optimiser.init(actor), optimiser.init(critics))
+    return LearnerState(actor, critics, actor, critics, optimiser.init(actor), optimiser.init(critics))
 
 
-def make_targets(learner: Learner, batch: Samples, noise: Array, rule: UpdateRule) -> Array:
+def make_targets(learner: LearnerState, batch: Samples, noise: Array, rule: UpdateRule) -> Array:
     """What the critics should say of a batch: [B, m], from smoothed target actions with noise [B, a]."""
     action = apply_actor(learner.target_actor, batch.next_observation, batch.weight)
     action = smooth_actions(action, noise, rule.target_noise, rule.noise_clip)
@@ -87,8 +87,8 @@ def make_targets(learner: Learner, batch: Samples, noise: Array, rule: UpdateRul
 
 
 def update_critics(
-    learner: Learner, batch: Samples, noise: Array, interpolation: Interpolation, *, rule: UpdateRule
-) -> Learner:
+    learner: LearnerState, batch: Samples, noise: Array, interpolation: Interpolation, *, rule: UpdateRule
+) -> LearnerState:
     """A gradient step of both twins."""
     target, direction = make_targets(learner, batch, noise, rule), interpolate(interpolation, batch.weight)
 
@@ -100,7 +100,9 @@ def update_critics(
     return learner._replace(critics=critics, critic_state=state)
 
 
-def update_actor(learner: Learner, batch: Samples, interpolation: Interpolation, *, rule: UpdateRule) -> Learner:
+def update_actor(
+    learner: LearnerState, batch: Samples, interpolation: Interpolation, *, rule: UpdateRule
+) -> LearnerState:
     """A gradient step of the actor, judged by the first twin; then all targets follow a little."""
     first_twin = {name: params[0] for name, params in learner.critics.items()}
     direction = interpolate(interpolation, batch.weight)
@@ -125,17 +127,17 @@ def _descend(loss: Callable[[Params], Array], params: Params, state: Any, rule: 
 
 
 def update_learner(
-    learner: Learner,
+    learner: LearnerState,
     samples: Samples,
     noise: Array,
     turns: Array,
     interpolation: Interpolation,
     *,
     rule: UpdateRule,
-) -> Learner:
+) -> LearnerState:
     """U gradient steps on samples [U, B, …] with noise [U, B, a]; the actor moves where it is its turn [U]."""
 
-    def step(learner: Learner, inputs: tuple[Samples, Array, Array]) -> tuple[Learner, None]:
+    def step(learner: LearnerState, inputs: tuple[Samples, Array, Array]) -> tuple[LearnerState, None]:
         batch, noise, turn = inputs
         learner = update_critics(learner, batch, noise, interpolation, rule=rule)
         move = partial(update_actor, batch=batch, interpolation=interpolation, rule=rule)
@@ -149,7 +151,7 @@ def actor_turns(num_updates_before: int, count: int, policy_delay: int) -> np.nd
     return (num_updates_before + 1 + np.arange(count)) % policy_delay == 0
 
 
-UpdateFunction = Callable[[Learner, Samples, Any, Any, Interpolation], Learner]
+UpdateFunction = Callable[[LearnerState, Samples, Any, Any, Interpolation], LearnerState]
 
 
 @cache
