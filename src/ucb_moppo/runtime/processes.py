@@ -23,7 +23,10 @@ from ucb_moppo.runtime.worker import HeldObject, Request, Worker, WorkerLost, un
 
 Object = TypeVar("Object")
 
-COMMAND = "import sys; sys.path[:] = {path!r}; from ucb_moppo.runtime.processes import serve_object; serve_object({fd}, {parent})"
+COMMAND = (
+    "import sys; sys.path[:] = {path!r}; "
+    "from ucb_moppo.runtime.processes import serve_object; serve_object({fd}, {parent})"
+)
 SECONDS_TO_END = 2.0
 
 
