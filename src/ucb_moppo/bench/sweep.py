@@ -18,6 +18,7 @@ from ucb_moppo.bench.sweep_file import cell_config, read_sweep
 from ucb_moppo.cores import available_cores
 from ucb_moppo.errors import ConfigError, Interrupted, UcbMoppoError
 from ucb_moppo.registry import EXECUTORS
+from ucb_moppo.runtime.placement import Placement
 from ucb_moppo.runtime.pool import run_cells
 
 
@@ -37,9 +38,8 @@ class Sweep:
     @property
     def slots(self) -> int:
         """Cells at a time (0: as Ray has CPUs). By the whole sweep, so that the last to run get the same share."""
-        if self.executor != "processes":
-            return 1 if self.executor == "local" else self.cores
-        return min(len(self.tasks), len(available_cores()[: self.cores or None]))
+        placement: Placement = EXECUTORS.find(self.executor)
+        return placement.count_slots(len(self.tasks), self.cores)
 
 
 def make_sweep(

@@ -126,7 +126,7 @@ class TaskPlace(Cluster):
 
     def _make_worker(self, slot: int, building: Request) -> RayWorker[Any]:
         def end() -> None:
-            """Left to the task, or to leaving the cluster: to force one that was interrupted crashes Ray 2.60."""
+            """The task ends by itself or with the cluster; Ray 2.60 may crash if told to end one that has ended."""
 
         message = building.pack()
         return RayWorker(lambda request: self._task.remote(message, sys.path, request), end)

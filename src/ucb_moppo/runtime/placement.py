@@ -21,6 +21,8 @@ class Placement:
     for_cells: Callable[[int, int, str | None], Place[Any]]
     """A place for independent work, from how many cores to use (0: all), how many slots they are divided among
     (0: one per core) and the address of a cluster."""
+    count_slots: Callable[[int, int], int]
+    """How many of so many cells run at a time on so many cores (0: all); 0 where only the cluster knows."""
 
 
 def divide_cores(cores: Sequence[int], num_workers: int) -> list[list[int]]:
@@ -55,6 +57,11 @@ def cluster_for_cells(cores: int, slots: int, ray_address: str | None) -> Place[
 LOCAL = Placement(
     for_shards=lambda config, sizes: ThisProcess(len(sizes)),
     for_cells=lambda cores, slots, ray_address: ThisProcess(1, available_cores()[: cores or None]),
+    count_slots=lambda cells, cores: 1,
 )
-PROCESSES = Placement(for_shards=processes_for_shards, for_cells=processes_for_cells)
-RAY = Placement(for_shards=cluster_for_shards, for_cells=cluster_for_cells)
+PROCESSES = Placement(
+    for_shards=processes_for_shards,
+    for_cells=processes_for_cells,
+    count_slots=lambda cells, cores: min(cells, len(available_cores()[: cores or None])),
+)
+RAY = Placement(for_shards=cluster_for_shards, for_cells=cluster_for_cells, count_slots=lambda cells, cores: cores)

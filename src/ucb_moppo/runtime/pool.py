@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Generic, TypeVar
@@ -135,10 +135,11 @@ def _begin(place: Place[Any], slot: int, index: int, cell: Item, work: Callable[
 
 
 def _same(cell: Item) -> Item:
+    """What a cell's worker builds: nothing but the cell."""
     return cell
 
 
-def _stop(workers: Iterable[Worker[Any]]) -> None:
+def _stop(workers: Sequence[Worker[Any]]) -> None:
     """Interrupt what is under way and wait until it has stopped."""
     for worker in workers:
         worker.interrupt()
