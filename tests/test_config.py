@@ -17,7 +17,6 @@ from ucb_moppo.config import (
     make_settings,
     override,
     resolve,
-    to_json,
 )
 from ucb_moppo.envs import PROBLEMS
 from ucb_moppo.errors import ConfigError
@@ -212,11 +211,11 @@ changes = st.fixed_dictionaries(
 )
 def test_json_round_trip(problem: str, preset: str, changes: dict[str, Any]) -> None:
     config = override(default_settings(problem, preset), **changes)
-    assert from_json(json.loads(json.dumps(to_json(config)))) == config
+    assert from_json(json.loads(json.dumps(config.to_json()))) == config
     resolvable = config.steps >= (config.search.policies or 36) * config.ppo.samples
     if resolvable and config.search.pivots is None and config.reference_point is None:
         resolved = resolve(config, make_spec())
-        assert resolve(from_json(json.loads(json.dumps(to_json(resolved)))), make_spec()) == resolved
+        assert resolve(from_json(json.loads(json.dumps(resolved.to_json()))), make_spec()) == resolved
 
 
 def test_json_may_be_flat_and_partial() -> None:

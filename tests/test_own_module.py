@@ -14,7 +14,7 @@ from tiny_runs import TINY, tiny_options
 import ucb_moppo
 from ucb_moppo.cli import main as cli
 from ucb_moppo.errors import ConfigError
-from ucb_moppo.registry import ACQUISITIONS, EXECUTORS, INDICATORS, METHODS, SELECTIONS, SURROGATES, is_place
+from ucb_moppo.registry import ACQUISITIONS, EXECUTORS, INDICATORS, METHODS, SELECTIONS, SURROGATES, is_target
 from ucb_moppo.store.run import Run
 
 PAGE = Path(__file__).parents[1] / "CONTRIBUTING.md"
@@ -97,6 +97,8 @@ def test_a_learner_in_python_and_on_the_command_line(tmp_path: Path) -> None:
         ({"surrogate": "no_lab:Model"}, "surrogate no_lab:Model needs no_lab.*PYTHONPATH"),
         ({"acquisition": "hypervolum"}, "unknown acquisition 'hypervolum'; did you mean hypervolume.*module:name"),
         ({"indicators": ["exten"]}, "unknown indicator 'exten'"),
+        ({"indicators": ["my_lab:exten"]}, "there is no exten in the module my_lab"),
+        ({"indicators": ["hypervolume"]}, "'hypervolume' is recorded anyway"),
         ({"method": "no_lab:Learner"}, "method no_lab:Learner needs no_lab"),
     ],
 )
@@ -114,8 +116,28 @@ def test_what_cannot_be_found_is_refused_before_anything_is_written(
 )
 def test_every_name_leads_somewhere(registry: Any) -> None:
     for name, entry in registry.entries.items():
-        assert is_place(entry.place), name
+        assert is_target(entry.target), name
         assert entry.help, name
-        if "morl_baselines" in entry.place or "cluster" in entry.place:
+        if "morl_baselines" in entry.target or "cluster" in entry.target:
             continue  # optional parts, whose own tests find them
         assert registry.find(name) is not None, name
+
+
+def test_a_fault_of_the_user_s_module_is_not_hidden(tmp_path: Path) -> None:
+    """What it raises while it is imported is raised; what it lacks is named as what it imports."""
+    (tmp_path / "broken_lab.py").write_text("import json\njson.no_such_name\nclass Score: ...")
+    with pytest.raises(AttributeError, match="no_such_name"):
+        ACQUISITIONS.find("broken_lab:Score")
+    (tmp_path / "poor_lab.py").write_text("import no_such_package\nclass Score: ...")
+    with pytest.raises(ConfigError, match=r"needs no_such_package.*the module poor_lab imports it"):
+        ACQUISITIONS.find("poor_lab:Score")
+
+
+def test_nothing_is_left_running_when_a_run_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Should making the trainer fail after its workers were started, they are ended."""
+    closed = []
+    monkeypatch.setattr("ucb_moppo.runtime.executor.ShardedExecutor.close", lambda self: closed.append(self))
+    monkeypatch.setattr("ucb_moppo.engine.trainer.make_method", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        ucb_moppo.train("my_lab:Valley-v0", out=tmp_path / "run", quiet=True, **SMALL)
+    assert len(closed) == 1

@@ -1,4 +1,4 @@
-"""Settings as they are given, and the config they resolve to: two types, and nothing is None in the second.
+"""Settings as they are given, and the config they resolve to: two types, and nothing is left open in the second.
 
 Every run has `RunSettings`; our methods add how they learn and search (`MoppoSettings`), another's method adds its
 own published settings (`PeerSettings`). ``resolve`` decides what was left open from the problem and the length of
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_type_hints, overload
@@ -19,7 +19,16 @@ from ucb_moppo.cores import available_cores
 from ucb_moppo.envs import PROTOCOLS, found_by_import
 from ucb_moppo.errors import ConfigError, nearest_names, require
 from ucb_moppo.objectives.weights import MAX_LATTICE_POINTS, default_num_candidates, default_num_policies
-from ucb_moppo.registry import EXECUTORS, INDICATORS, METHODS, import_place
+from ucb_moppo.registry import (
+    ACQUISITIONS,
+    EXECUTORS,
+    INDICATORS,
+    METHODS,
+    SELECTIONS,
+    SURROGATES,
+    Registry,
+    import_target,
+)
 from ucb_moppo.search.settings import SearchConfig, SearchSettings, check_search
 from ucb_moppo.spec import EnvSpec
 
@@ -59,6 +68,45 @@ class RunSettings:
     preset: PresetName = "tuned"
     """tuned: best measured settings per problem; paper: the paper's values; quick: a first look in minutes."""
 
+    def check(self) -> None:
+        """Refuse values that cannot be, whatever the problem is."""
+        kind = settings_type(self.method)
+        require(isinstance(self, kind), f"method {self.method} takes {kind.__name__}: begin with make_settings")
+        for name, known in (("preset", get_args(PresetName)), ("protocol", tuple(PROTOCOLS))):
+            value = getattr(self, name)
+            require(value in known, f"unknown {name} {value!r}; {nearest_names(str(value), known)}")
+        for indicator in self.indicators:
+            INDICATORS.check(indicator)
+            require(indicator not in INDICATORS, f"indicator {indicator!r} is recorded anyway; leave it out")
+        self._check_counts("steps", "episodes", "checkpoint_stages", "horizon")
+        require(0 <= self.seed < 2**32, f"seed is {self.seed}; it must lie in [0, 2**32)")
+        require(self.threads >= 0, f"threads is {self.threads}; it must not be negative")
+        seconds = self.checkpoint_seconds
+        require(0 <= seconds < math.inf, f"checkpoint_seconds is {seconds}; it must be a number from 0")
+
+    def _check_counts(self, *names: str) -> None:
+        for name in names:
+            value = getattr(self, name)
+            require(value is None or value >= 1, f"{name} is {value}; it must be at least 1")
+
+    def resolve(self, spec: EnvSpec) -> RunConfig:
+        """Decide what was left open."""
+        raise NotImplementedError(f"{type(self).__name__} says nothing about a method")
+
+    def take_unknown(self, unknown: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
+        """Fields that hold settings of other names than the known ones; refused where there is no such field."""
+        for name in unknown:
+            raise ConfigError(f"unknown setting {name!r}; {nearest_names(name, known)}")
+        return {}
+
+    def names(self) -> list[tuple[Registry[Any], str]]:
+        """Everything that the settings name, with the registry to find it in."""
+        return [(METHODS, self.method), *((INDICATORS, indicator) for indicator in self.indicators)]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for ``config.json``."""
+        return _fields(self)
+
 
 @dataclass(frozen=True)
 class MoppoSettings(RunSettings):
@@ -73,10 +121,41 @@ class MoppoSettings(RunSettings):
     ppo: PPOSettings = field(default_factory=PPOSettings)
     search: SearchSettings = field(default_factory=SearchSettings)
 
+    @classmethod
+    def begin(cls, problem: str, method: str, preset: str) -> MoppoSettings:
+        """The settings of a preset for a problem."""
+        return override(default_settings(problem, preset), method=method)
+
     @property
     def rollout_steps(self) -> int:
         """T, steps of every environment in an iteration."""
         return self.ppo.samples // self.search.active
+
+    def check(self) -> None:
+        """Refuse what our methods cannot be told."""
+        super().check()
+        check_ppo(self.ppo)
+        check_search(self.search)
+        EXECUTORS.check(self.executor, AUTO)
+        self._check_counts("shards")
+        require(
+            self.ppo.samples % self.search.active == 0,
+            f"samples ({self.ppo.samples}) must be a multiple of active ({self.search.active}), "
+            f"so that every environment takes the same number of steps",
+        )
+
+    def resolve(self, spec: EnvSpec) -> MoppoConfig:
+        """Decide what our methods leave open."""
+        return resolve_moppo(self, spec)
+
+    def names(self) -> list[tuple[Registry[Any], str]]:
+        """Everything that the settings name, the parts of the search among it."""
+        parts = (ACQUISITIONS, SURROGATES, SELECTIONS)
+        return [*super().names(), *((registry, getattr(self.search, registry.kind)) for registry in parts)]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, each section an object of its own."""
+        return super().to_json() | {section: _fields(getattr(self, section)) for section in SECTIONS}
 
 
 @dataclass(frozen=True)
@@ -91,6 +170,29 @@ class PeerSettings(RunSettings):
     """Evaluations after the first, evenly spaced over the steps."""
     settings: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     """The method's own settings: the published ones for the problem, under those that were given."""
+
+    @classmethod
+    def begin(cls, problem: str, method: str, preset: str) -> PeerSettings:
+        """As many steps as a run of ours has under the preset."""
+        ours = default_settings(problem, preset)
+        return cls(problem=ours.problem, method=method, steps=ours.steps, preset=ours.preset)
+
+    def check(self) -> None:
+        """Refuse counts that cannot be; its own settings are checked when they are resolved."""
+        super().check()
+        self._check_counts("policies", "probes", "evaluations")
+
+    def resolve(self, spec: EnvSpec) -> PeerConfig:
+        """Decide what another's method leaves open."""
+        return resolve_peer(self, spec)
+
+    def take_unknown(self, unknown: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
+        """Take every other name for one of the method's own settings."""
+        return {"settings": {**self.settings, **unknown}}
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, the method's own settings an object of their own."""
+        return super().to_json() | {"settings": dict(self.settings)}
 
 
 # --- resolved --------------------------------------------------------------------------------------------
@@ -107,7 +209,8 @@ class Division(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class MoppoConfig(MoppoSettings):
-    """A run of ours with nothing left open."""
+    """A run of ours with nothing left open: what may still be None (pivots, the address of a cluster) is then not
+    given at all, and where it runs (executor, threads) does not change what it computes."""
 
     horizon: int
     reference_point: tuple[float, ...]
@@ -166,6 +269,11 @@ RunConfig = MoppoConfig | PeerConfig
 Settings = TypeVar("Settings", bound=RunSettings)
 
 SECTIONS = ("ppo", "search")
+"""Fields that hold settings of ours in a group of their own."""
+OWN = "settings"
+"""The field that holds the settings of another's method."""
+AUTO = "auto"
+"""The executor that is chosen where a run is made: processes for several shards on several cores, else local."""
 MIN_STEPS_TO_SHARD = 200_000
 """Training steps below which a run stays in one process unless told otherwise: processes take seconds to start."""
 
@@ -188,7 +296,7 @@ def settings_type(method: str) -> type[MoppoSettings] | type[PeerSettings]:
 def setting_types(kind: type[RunSettings]) -> dict[str, Any]:
     """The type of every setting by name, those of the sections among them."""
     types = get_type_hints(kind)
-    types.pop("settings", None)
+    types.pop(OWN, None)
     sections = [types.pop(section) for section in SECTIONS if section in types]
     return types | {name: hint for section in sections for name, hint in get_type_hints(section).items()}
 
@@ -197,94 +305,39 @@ def default_settings(problem: str, preset: str = "tuned") -> MoppoSettings:
     """The settings of a preset for a problem, for our methods."""
     name = problem.removeprefix("ucb_moppo/")
     settings = MoppoSettings(problem=name, preset=preset)  # type: ignore[arg-type]
-    check_settings(settings)
+    settings.check()
     if preset == "paper":
         return override(settings, steps=20_000_000 if name != "Hopper-v3" else 72_000_000)
     settings = override(settings, **TUNED.get(name, {}))
     return override(settings, **QUICK) if preset == "quick" else settings
 
 
-def default_peer_settings(problem: str, method: str, preset: str = "tuned") -> PeerSettings:
-    """The settings of another's method before any is given: as many steps as a run of ours has."""
-    ours = default_settings(problem, preset)
-    return PeerSettings(problem=ours.problem, method=method, steps=ours.steps, preset=ours.preset)
-
-
 def make_settings(
     problem: str, method: str = "ucb", preset: str = "tuned", **changes: Any
 ) -> MoppoSettings | PeerSettings:
     """Settings by name, over the preset's; of another's method, those of its own among them."""
-    if settings_type(method) is PeerSettings:
-        return override(default_peer_settings(problem, method, preset), **changes)
-    return override(default_settings(problem, preset), method=method, **changes)
+    return override(settings_type(method).begin(problem, method, preset), **changes)
 
 
 def override(settings: Settings, /, **changes: Any) -> Settings:
     """``settings`` with some replaced by name, whichever section they belong to; None leaves one alone."""
     changes = {name: _tupled(value) for name, value in changes.items() if value is not None}
     holders = {section: getattr(settings, section) for section in SECTIONS if hasattr(settings, section)}
-    own = {f.name for f in dataclasses.fields(settings)} - {*holders, "settings"}
+    own = {f.name for f in dataclasses.fields(settings)} - {*holders, OWN}
     known = own | {f.name for holder in holders.values() for f in dataclasses.fields(holder)}
     top = {name: value for name, value in changes.items() if name in own}
     unknown = {name: value for name, value in changes.items() if name not in known}
-    if isinstance(settings, PeerSettings):
-        top["settings"] = {**settings.settings, **unknown}
-    else:
-        for name in unknown:
-            raise ConfigError(f"unknown setting {name!r}; {nearest_names(name, known)}")
+    top |= settings.take_unknown(unknown, known)
     for section, holder in holders.items():
         names = {f.name for f in dataclasses.fields(holder)}
         top[section] = dataclasses.replace(holder, **{n: v for n, v in changes.items() if n in names})
     changed = dataclasses.replace(settings, **top)
-    check_settings(changed)
+    changed.check()
     return changed
 
 
 def _tupled(value: Any) -> Any:
     return tuple(_tupled(item) for item in value) if isinstance(value, (list, tuple)) else value
-
-
-# --- checks ----------------------------------------------------------------------------------------------
-
-
-def check_settings(settings: RunSettings) -> None:
-    """Refuse values that cannot be, whatever the problem is."""
-    kind = settings_type(settings.method)
-    require(isinstance(settings, kind), f"method {settings.method} takes {kind.__name__}: begin with make_settings")
-    for name, known in (("preset", get_args(PresetName)), ("protocol", tuple(PROTOCOLS))):
-        value = getattr(settings, name)
-        require(value in known, f"unknown {name} {value!r}; {nearest_names(str(value), known)}")
-    for indicator in settings.indicators:
-        INDICATORS.check(indicator)
-    for name in ("steps", "episodes", "checkpoint_stages"):
-        value = getattr(settings, name)
-        require(value >= 1, f"{name} is {value}; it must be at least 1")
-    require(0 <= settings.seed < 2**32, f"seed is {settings.seed}; it must lie in [0, 2**32)")
-    require(settings.threads >= 0, f"threads is {settings.threads}; it must not be negative")
-    seconds, horizon = settings.checkpoint_seconds, settings.horizon
-    require(0 <= seconds < math.inf, f"checkpoint_seconds is {seconds}; it must be a number from 0")
-    require(horizon is None or horizon >= 1, f"horizon is {horizon}; it must be at least 1")
-    if isinstance(settings, MoppoSettings):
-        check_moppo(settings)
-    if isinstance(settings, PeerSettings):
-        for name in ("policies", "probes", "evaluations"):
-            value = getattr(settings, name)
-            require(value is None or value >= 1, f"{name} is {value}; it must be at least 1")
-
-
-def check_moppo(settings: MoppoSettings) -> None:
-    """Refuse what our methods cannot be told."""
-    check_ppo(settings.ppo)
-    check_search(settings.search)
-    if settings.executor != "auto":
-        EXECUTORS.check(settings.executor)
-    shards = settings.shards
-    require(shards is None or shards >= 1, f"shards is {shards}; it must be at least 1")
-    require(
-        settings.ppo.samples % settings.search.active == 0,
-        f"samples ({settings.ppo.samples}) must be a multiple of active ({settings.search.active}), "
-        f"so that every environment takes the same number of steps",
-    )
 
 
 # --- deciding what was left open -------------------------------------------------------------------------
@@ -298,18 +351,14 @@ def resolve(settings: PeerSettings, spec: EnvSpec) -> PeerConfig: ...
 def resolve(settings: RunSettings, spec: EnvSpec) -> RunConfig: ...
 def resolve(settings: RunSettings, spec: EnvSpec) -> RunConfig:
     """Decide every setting left open, and check the settings against the problem and each other."""
-    check_settings(settings)
+    settings.check()
     point = settings.reference_point
     require(
         point is None or len(point) == spec.num_objectives,
         f"reference point {point} has {len(point or ())} numbers, "
         f"but {spec.name} has {spec.num_objectives} objectives",
     )
-    if isinstance(settings, MoppoSettings):
-        return resolve_moppo(settings, spec)
-    if isinstance(settings, PeerSettings):
-        return resolve_peer(settings, spec)
-    raise TypeError(f"{type(settings).__name__} says nothing about a method")
+    return settings.resolve(spec)
 
 
 def resolve_moppo(settings: MoppoSettings, spec: EnvSpec) -> MoppoConfig:
@@ -394,9 +443,14 @@ def decide_num_shards(settings: MoppoSettings, num_policies: int) -> int:
             f"give --shards {num_policies} or less",
         )
         return settings.shards
-    require(settings.executor != "ray", "how a cluster is used is yours to say: give --shards with --executor ray")
-    short = settings.steps < MIN_STEPS_TO_SHARD or not found_by_import(settings.problem)
-    if settings.executor == "local" or (settings.executor == "auto" and short):
+    if settings.executor == AUTO:
+        alone = settings.steps < MIN_STEPS_TO_SHARD or not found_by_import(settings.problem)
+    else:
+        entry = EXECUTORS.entries[settings.executor]
+        remedy = f"give --shards with --executor {settings.executor}"
+        require(not entry.on_a_cluster, f"how a cluster is used is yours to say: {remedy}")
+        alone = entry.in_this_process
+    if alone:
         return 1
     return min(len(available_cores()), num_policies)
 
@@ -414,7 +468,7 @@ def published_settings(method: str, problem: str, changes: Mapping[str, Any]) ->
     A method of a user's own publishes them by an attribute of that name; without it, what is given stands.
     """
     if method in METHODS:
-        publish = import_place(METHODS.entries[method].published, f"method {method}")
+        publish = import_target(METHODS.entries[method].published, f"method {method}")
     else:
         publish = getattr(METHODS.find(method), "published", None)
     if publish is None:
@@ -446,26 +500,14 @@ def _fields(holder: Any) -> dict[str, Any]:
     return {f.name: getattr(holder, f.name) for f in dataclasses.fields(holder)}
 
 
-# --- JSON ------------------------------------------------------------------------------------------------
-
-
-def to_json(settings: RunSettings) -> dict[str, Any]:
-    """Plain data for ``config.json``."""
-    data = _fields(settings)
-    for section in SECTIONS:
-        if section in data:
-            data[section] = _fields(data[section])
-    return data | ({"settings": dict(settings.settings)} if isinstance(settings, PeerSettings) else {})
-
-
 def from_json(data: Mapping[str, Any]) -> MoppoSettings | PeerSettings:
     """The settings that ``to_json`` made data of; they may also stand flat, outside their section."""
     require(isinstance(data, Mapping) and "problem" in data, "the config names no 'problem'")
-    flat = {name: value for name, value in data.items() if name not in SECTIONS}
+    flat = {name: value for name, value in data.items() if name not in (*SECTIONS, OWN)}
     for section in SECTIONS:
         flat |= data.get(section, {})
     chosen = {name: flat.pop(name) for name in ("problem", "method", "preset") if name in flat}
     settings = make_settings(**chosen)
-    if isinstance(settings, PeerSettings):
-        settings = dataclasses.replace(settings, settings=dict(flat.pop("settings", {})))
+    if OWN in data:  # they may bear any name, also that of a setting of the run
+        settings = dataclasses.replace(settings, **settings.take_unknown(dict(data[OWN]), known=()))
     return override(settings, **flat)

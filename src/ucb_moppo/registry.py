@@ -1,7 +1,7 @@
 """Everything that a setting can name, named once: options, help, checks and reports follow from here.
 
-A name stands for a place, "module:name", which is imported when it is asked for and not before: help is quick, and
-reading a run imports nothing. A user's own thing is named by its place, e.g. ``--acquisition my_lab:Crowding``.
+A name stands for a target, "module:name", which is imported when it is asked for and not before: help is quick, and
+reading a run imports nothing. A user's own thing is named by its target, e.g. ``--acquisition my_lab:Crowding``.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ from ucb_moppo.errors import ConfigError, nearest_names
 class Entry:
     """What a name stands for."""
 
-    place: str
+    target: str
     """Where it is, as "module:name"."""
     help: str
     """What it is, in a few words."""
+    extra: str = ""
+    """The optional install that it needs, if any."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,16 @@ class MethodEntry(Entry):
     """Distributions it is made of, beside ours."""
     resumable: bool = True
     """Whether its runs have checkpoints to continue from."""
+
+
+@dataclass(frozen=True)
+class ExecutorEntry(Entry):
+    """A place for work."""
+
+    in_this_process: bool = False
+    """Whether work runs right here, one piece after the other."""
+    on_a_cluster: bool = False
+    """Whether it may run on other machines, which must see the same files."""
 
 
 EntryType = TypeVar("EntryType", bound=Entry)
@@ -53,19 +65,20 @@ class Registry(Generic[EntryType]):
     def __contains__(self, name: object) -> bool:
         return name in self.entries
 
-    def check(self, name: Any) -> None:
-        """Refuse a name that is neither known nor a place; imports nothing."""
-        if name in self.entries or (self.own and is_place(name)):
+    def check(self, name: Any, *more: str) -> None:
+        """Refuse a name that is neither known, nor one ``more``, nor of the form module:name; imports nothing."""
+        if name in self.entries or name in more or (self.own and is_target(name)):
             return
-        remedy = nearest_names(str(name), self.entries)
-        more = "; one of your own is named as module:name" if self.own else ""
-        raise ConfigError(f"unknown {self.kind} {name!r}; {remedy}{more}")
+        remedy = nearest_names(str(name), [*self.entries, *more])
+        own = "; one of your own is named as module:name" if self.own else ""
+        raise ConfigError(f"unknown {self.kind} {name!r}; {remedy}{own}")
 
     def find(self, name: str) -> Any:
         """What a name stands for, imported now."""
         self.check(name)
-        known = name in self.entries
-        return import_place(self.entries[name].place if known else name, f"{self.kind} {name}", known)
+        known = self.entries.get(name)
+        what = f"{self.kind} {name}"
+        return import_target(known.target, what, known.extra) if known else import_target(name, what)
 
     @property
     def help(self) -> str:
@@ -78,26 +91,32 @@ class Registry(Generic[EntryType]):
         return "{" + ",".join([*self.entries, *(["module:name"] if self.own else [])]) + "}"
 
 
-def is_place(name: Any) -> bool:
+def is_target(name: Any) -> bool:
     """Whether a name is of the form module:name."""
     module, colon, attribute = name.partition(":") if isinstance(name, str) else ("", "", "")
     return bool(colon and attribute.isidentifier() and all(part.isidentifier() for part in module.split(".")))
 
 
-def import_place(place: str, what: str, known: bool = True) -> Any:
+def import_target(target: str, what: str, extra: str = "") -> Any:
     """The object at "module:name"; refused with what is missing and how to get it.
 
-    What is ``known`` here and not found is an optional part of this package; the rest is a user's own.
+    ``extra`` is the optional install of this package that a known target needs. What the module itself raises while
+    it is imported is its own fault and stays as it is.
     """
-    module, _, name = place.partition(":")
+    path, _, name = target.partition(":")
     try:
-        return getattr(importlib.import_module(module), name)
+        module = importlib.import_module(path)
     except ModuleNotFoundError as missing:
-        own = f"is {module} installed, or its folder on PYTHONPATH?"
-        remedy = "pip install 'ucb-moppo[peers]'" if known else own
+        if extra:
+            remedy = f"pip install 'ucb-moppo[{extra}]'"
+        elif missing.name is not None and f"{path}.".startswith(f"{missing.name}."):
+            remedy = "is it installed, or its folder on PYTHONPATH?"
+        else:
+            remedy = f"the module {path} imports it"
         raise ConfigError(f"{what} needs {missing.name}, which is not installed: {remedy}") from missing
-    except AttributeError as missing:
-        raise ConfigError(f"{what}: there is no {name} in the module {module}") from missing
+    if not hasattr(module, name):
+        raise ConfigError(f"{what}: there is no {name} in the module {path}")
+    return getattr(module, name)
 
 
 _BASELINES = ("morl-baselines", "torch")
@@ -117,6 +136,7 @@ METHODS = Registry(
             published="ucb_moppo.peers.published:published_pgmorl",
             packages=_BASELINES,
             resumable=False,
+            extra="peers",
         ),
         "pdmorl": MethodEntry(
             "ucb_moppo.peers.pdmorl:PDMORL",
@@ -125,6 +145,7 @@ METHODS = Registry(
             published="ucb_moppo.peers.pdmorl.settings:published",
             packages=_BASELINES,
             resumable=False,
+            extra="peers",
         ),
         "capql": MethodEntry(
             "ucb_moppo.peers.morl_baselines:CAPQLPeer",
@@ -133,6 +154,7 @@ METHODS = Registry(
             published="ucb_moppo.peers.published:published_capql",
             packages=_BASELINES,
             resumable=False,
+            extra="peers",
         ),
         "gpils": MethodEntry(
             "ucb_moppo.peers.morl_baselines:GPILSPeer",
@@ -141,6 +163,7 @@ METHODS = Registry(
             published="ucb_moppo.peers.published:published_gpils",
             packages=_BASELINES,
             resumable=False,
+            extra="peers",
         ),
     },
     own=True,
@@ -185,8 +208,10 @@ INDICATORS = Registry(
 EXECUTORS = Registry(
     "executor",
     {
-        "local": Entry("ucb_moppo.runtime.placement:LOCAL", "in this process, one after the other"),
-        "processes": Entry("ucb_moppo.runtime.placement:PROCESSES", "in processes of this machine"),
-        "ray": Entry("ucb_moppo.runtime.placement:RAY", "in a Ray cluster"),
+        "local": ExecutorEntry(
+            "ucb_moppo.runtime.placement:LOCAL", "in this process, one after the other", in_this_process=True
+        ),
+        "processes": ExecutorEntry("ucb_moppo.runtime.placement:PROCESSES", "in processes of this machine"),
+        "ray": ExecutorEntry("ucb_moppo.runtime.placement:RAY", "in a Ray cluster", extra="ray", on_a_cluster=True),
     },
 )

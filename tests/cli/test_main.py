@@ -19,7 +19,15 @@ from trade_runs import EVALUATION_STEPS, NUM_STAGES, PROBLEM, trade_arguments, t
 from ucb_moppo.algos.ppo.settings import PPOSettings
 from ucb_moppo.cli import main as cli
 from ucb_moppo.cli.progress import Bar
-from ucb_moppo.config import MoppoConfig, MoppoSettings, RunSettings, default_settings, override, resolve
+from ucb_moppo.config import (
+    MoppoConfig,
+    MoppoSettings,
+    RunSettings,
+    default_settings,
+    make_settings,
+    override,
+    resolve,
+)
 from ucb_moppo.engine.learner import Plan, StageRecord
 from ucb_moppo.engine.shard import Timing
 from ucb_moppo.engine.trainer import Trainer
@@ -174,6 +182,15 @@ def test_options_stand_above_the_config_file(tmp_path: Path) -> None:
     file.write_text(json.dumps({"problem": "Swimmer-v2", "active": 4, "samples": 40, "ppo": {"clip": 0.3}}))
     settings = cli.parse_train(["--config", str(file), "--out", "somewhere"])[1]
     assert settings == override(default_settings("Swimmer-v2"), active=4, samples=40, clip=0.3)
+    # The method is the file's, unless one is named.
+    file.write_text(json.dumps({"problem": "Swimmer-v2", "active": 4, "samples": 40, "method": "random"}))
+    assert cli.parse_train(["--config", str(file)])[1].method == "random"
+    assert cli.parse_train(["--config", str(file), "--method", "mean"])[1].method == "mean"
+    peer = make_settings("Swimmer-v2", "pdmorl", steps=999, batch=7)
+    file.write_text(json.dumps(peer.to_json()))
+    assert cli.parse_train(["--config", str(file)])[1] == peer
+    assert cli.parse_train(["--config", str(file), "--set", "batch=9"])[1] == override(peer, batch=9)
+    file.write_text(json.dumps({"problem": "Swimmer-v2", "active": 4, "samples": 40, "ppo": {"clip": 0.3}}))
     # 8 divides 40, the file's samples, but not the default 2,500: only the two together can be judged.
     settings = cli.parse_train(["--config", str(file), "--active", "8"])[1]
     assert (settings.search.active, settings.ppo.samples) == (8, 40)

@@ -429,7 +429,7 @@ def test_the_time_from_before_the_first_iteration_counts() -> None:
     assert 110 <= again.seconds < 140
 
 
-def test_divergences_are_told_once_after_the_stage_they_came_in() -> None:
+def test_divergences_are_told_once_with_the_stage_they_came_in() -> None:
     trainer, executor = make_trainer()
     known: list[Divergence] = []
     executor.divergences = lambda: list(known)  # type: ignore[method-assign]

@@ -7,7 +7,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from ucb_moppo.config import default_settings, from_json, override, to_json
+from ucb_moppo.config import default_settings, from_json, override
 from ucb_moppo.envs import PROBLEMS, describe_problems, find_problem, make_batch, make_spec
 from ucb_moppo.envs.native import NativeBatch
 from ucb_moppo.envs.pgmorl import PGMORL_PROBLEMS
@@ -161,6 +161,6 @@ def test_a_protocol_is_refused_where_it_does_not_exist():
 
 def test_the_protocol_is_kept_in_the_config():
     config = override(default_settings("Hopper-v2"), protocol="pgmorl")
-    assert from_json(to_json(config)) == config
-    old = {name: value for name, value in to_json(config).items() if name != "protocol"}
+    assert from_json(config.to_json()) == config
+    old = {name: value for name, value in config.to_json().items() if name != "protocol"}
     assert from_json(old).protocol == "gymnasium"

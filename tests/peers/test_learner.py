@@ -1,4 +1,4 @@
-"""One writer for all peers: what it evaluates, counts, writes and refuses, with a stub that needs no extra."""
+"""A peer as a learner: what is evaluated, counted, written and refused, with a stub that needs no extra."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from ucb_moppo.config import (
     override,
     published_settings,
     resolve,
-    to_json,
 )
 from ucb_moppo.engine.probes import make_run_decomposition, probe_weights, start_positions
 from ucb_moppo.engine.trainer import make_schedule
@@ -36,7 +35,7 @@ from ucb_moppo.training.reevaluate import evaluate_run
 
 
 def make_entry(place: str) -> MethodEntry:
-    return MethodEntry(place, "a stub", ours=False, published="stub_peer:published", resumable=False)
+    return MethodEntry(place, "a stub", extra="peers", ours=False, published="stub_peer:published", resumable=False)
 
 
 @pytest.fixture(autouse=True)
@@ -146,19 +145,21 @@ def test_a_signal_ends_it_and_nothing_continues_it(tmp_path: Path, monkeypatch: 
         ucb_moppo.resume(tmp_path / "run", quiet=True)
 
 
-def test_a_peer_with_a_state_is_continued_exactly(tmp_path: Path, monkeypatch: Any) -> None:
-    """Asked to stop after 60 of 100 steps, between two evaluations: what is continued ends like one left alone."""
+@pytest.mark.parametrize("last", [60, 50, 100])
+def test_a_peer_with_a_state_is_continued_exactly(tmp_path: Path, monkeypatch: Any, last: int) -> None:
+    """Asked to stop between two evaluations, where one is due, or where only the last one is left to do: what is
+    continued ends like a run left alone."""
     entry = replace(make_entry("stub_peer:ResumableStub"), resumable=True)
     monkeypatch.setitem(METHODS.entries, "stub", entry)
     whole = train_stub(tmp_path / "whole", pretraining=30, checkpoint_seconds=0.0)
 
     def interrupt(counts: Any) -> None:
-        if counts.budgeted == 60:
+        if counts.budgeted == last:
             signal.raise_signal(signal.SIGTERM)
 
     with monkeypatch.context() as patch:
         patch.setattr(StubPeer, "after_steps", staticmethod(interrupt))
-        with pytest.raises(Interrupted, match=r"stopped after iteration 60; continue with `ucb-moppo resume"):
+        with pytest.raises(Interrupted, match=rf"stopped after iteration {last}; continue with `ucb-moppo resume"):
             train_stub(tmp_path / "run", pretraining=30, checkpoint_seconds=0.0)
     run = ucb_moppo.resume(tmp_path / "run", quiet=True)
     assert run.summary["finished"]
@@ -166,8 +167,13 @@ def test_a_peer_with_a_state_is_continued_exactly(tmp_path: Path, monkeypatch: A
     assert list(map(timeless, run.metrics())) == list(map(timeless, whole.metrics()))
     for name in ("front.csv", "evaluations.csv", "policies.safetensors"):
         assert (run.path / name).read_bytes() == (whole.path / name).read_bytes()
-    again = ucb_moppo.resume(tmp_path / "run", quiet=True)  # there is nothing left to do
-    assert again.summary == run.summary
+    before = {
+        path: path.read_bytes()
+        for path in run.path.glob("*.*")
+        if path.suffix in (".csv", ".jsonl", ".safetensors")
+    }
+    ucb_moppo.resume(tmp_path / "run", quiet=True)  # there is nothing left to do
+    assert {path: path.read_bytes() for path in before} == before
 
 
 def test_settings_are_the_published_ones_under_those_given() -> None:
@@ -264,7 +270,7 @@ def test_a_cell_of_a_sweep(tmp_path: Path) -> None:
     assert (config.seed, config.steps, config.horizon) == (4, 60, 4)
     assert config.settings == {"batch": 20, "pretraining": 0, "rate": 0.25, "layers": (3,)}
     run = train_stub(tmp_path / "run", seed=4, steps=60, batch=20, evaluations=None)
-    assert run.config == json.loads(json.dumps(to_json(config)))
+    assert run.config == json.loads(json.dumps(config.to_json()))
     with pytest.raises(ConfigError, match=r"cell Swimmer-v2/stub-seed4: unknown setting 'bach' of stub"):
         cell_config(Cell("Swimmer-v2", "stub", 4, {"bach": 20}))
 

@@ -12,7 +12,7 @@ from ucb_moppo.bench.provenance import Provenance
 from ucb_moppo.bench.result import make_result, write_result
 from ucb_moppo.errors import RunFormatError
 from ucb_moppo.report.data import (
-    INDICATORS,
+    INDICATOR_LABELS,
     RunData,
     describe_runs,
     indicator_labels,
@@ -188,7 +188,7 @@ def test_a_run_that_time_ended_is_not_said_to_go_on(tmp_path):
 def test_an_extra_indicator_is_read_beside_the_others(run):
     data = load_data(run)
     assert data.extra_indicators == []
-    assert indicator_labels([data]) == INDICATORS
+    assert indicator_labels([data]) == INDICATOR_LABELS
     add_indicator(run, "my_lab:spread", [1.0, None, 4.0, 9.0])
     data = load_data(run)
     assert data.extra_indicators == ["my_lab:spread"]

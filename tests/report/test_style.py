@@ -10,7 +10,7 @@ from sample_runs import SampleRun
 
 from ucb_moppo.report import style
 from ucb_moppo.report.curves import bands_picture, costs_picture
-from ucb_moppo.report.data import METHODS, load_all, load_data, make_sections
+from ucb_moppo.report.data import METHOD_ORDER, load_all, load_data, make_sections
 from ucb_moppo.report.fronts import front_picture, growth_picture, overlay_picture
 from ucb_moppo.report.style import MATPLOTLIB_SETTINGS, PALETTE, group_colours, style_groups
 from ucb_moppo.report.weight_search import selection_picture, surrogate_picture
@@ -65,7 +65,7 @@ def test_ticks_of_predictions_have_room(tmp_path):
 
 
 def test_known_methods_have_their_own_colours():
-    assert group_colours(METHODS) == list(PALETTE)
+    assert group_colours(METHOD_ORDER) == list(PALETTE)
     assert group_colours(["gpils", "ucb"]) == [PALETTE[7], PALETTE[0]]
 
 
@@ -79,11 +79,11 @@ def test_any_other_method_takes_a_colour_that_is_free():
 
 def test_more_methods_than_colours_differ_in_lines_and_markers(tmp_path):
     others = [f"my_lab:Method{i}" for i in range(4)]
-    for method in (*METHODS, *others):
+    for method in (*METHOD_ORDER, *others):
         write_results(tmp_path, "Swimmer-v2", method, [10.0])
     (section,) = make_sections(load_all([tmp_path]))
     styled = style_groups(section)
-    assert [group.label for group, _ in styled] == [*METHODS, *others]
+    assert [group.label for group, _ in styled] == [*METHOD_ORDER, *others]
     assert [(one.line, one.marker) for _, one in styled] == [("-", "o")] * 8 + [("--", "s")] * 4
     assert len({one for _, one in styled}) == 12
     lines = bands_picture(section).figure.axes[0].get_lines()
@@ -93,5 +93,5 @@ def test_more_methods_than_colours_differ_in_lines_and_markers(tmp_path):
 
 
 def test_a_ninth_method_of_ours_needs_no_ninth_colour(monkeypatch):
-    monkeypatch.setattr(style, "METHODS", (*METHODS, "ninth"))
+    monkeypatch.setattr(style, "METHOD_ORDER", (*METHOD_ORDER, "ninth"))
     assert group_colours(["ucb", "ninth"]) == [PALETTE[0], PALETTE[0]]

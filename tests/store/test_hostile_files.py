@@ -22,7 +22,7 @@ from sample_runs import random_tensors
 from tiny_runs import tiny_settings
 
 import ucb_moppo
-from ucb_moppo.config import resolve, to_json
+from ucb_moppo.config import resolve
 from ucb_moppo.envs import make_spec
 from ucb_moppo.errors import DamagedFileError, RunFormatError, StorageError, UcbMoppoWarning, UnsafeFileError
 from ucb_moppo.store.checkpoint import Checkpoint, find_checkpoint, write_checkpoint
@@ -42,7 +42,7 @@ def make_run(path: Path) -> Path:
     path.mkdir(parents=True)
     tensors = random_tensors(SPEC, 2)
     weights = np.array([[[0.25, 0.75]], [[0.75, 0.25]]])
-    writer = RunWriter(path, to_json(CONFIG), SPEC)
+    writer = RunWriter(path, CONFIG.to_json(), SPEC)
     for stage in (0, 1):
         returns = np.array([[[1.0, 2.0 + stage]], [[2.0, 1.0]]])
         writer.write_stage(stage, {"stage": stage}, weights, returns, tensors, {"finished": stage == 1})
@@ -165,7 +165,7 @@ def test_a_writer_killed_between_two_renames_leaves_a_run_that_reads(
         path = Path(shutil.copytree(run, tmp_path / str(renames)))
         facts = find_checkpoint(path)
         assert facts is not None
-        writer = RunWriter(path, to_json(CONFIG), SPEC, facts.lengths())
+        writer = RunWriter(path, CONFIG.to_json(), SPEC, facts.lengths())
         with monkeypatch.context() as patch:
             left = renames
             patch.setattr(Path, "replace", crash)
@@ -176,7 +176,7 @@ def test_a_writer_killed_between_two_renames_leaves_a_run_that_reads(
                 )
         read_everything(path)
         # Killed again just after it was resumed.
-        RunWriter(path, to_json(CONFIG), SPEC, facts.lengths())
+        RunWriter(path, CONFIG.to_json(), SPEC, facts.lengths())
         read_everything(path)
 
 

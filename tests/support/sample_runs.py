@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucb_moppo.config import MoppoConfig, default_settings, override, resolve, to_json
+from ucb_moppo.config import MoppoConfig, default_settings, override, resolve
 from ucb_moppo.engine.probes import make_run_decomposition
 from ucb_moppo.envs import make_spec
 from ucb_moppo.objectives.pareto import cardinality, expected_utility, hypervolume, sparsity
@@ -82,7 +82,7 @@ class SampleRun:
     def write(self, path: Path) -> Path:
         """Write all stages into the directory ``path``, which is returned."""
         spec, config = self._resolve()
-        data, parts = to_json(config) | {"problem": spec.name}, make_run_decomposition(config, spec)
+        data, parts = config.to_json() | {"problem": spec.name}, make_run_decomposition(config, spec)
         path.mkdir(parents=True)
         writer = RunWriter(path, data, spec)
         for stage in range(self.num_stages):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 from numpy.typing import NDArray
 
 from ucb_moppo.policy.actors import ActingFunction
-from ucb_moppo.policy.networks import Array
+from ucb_moppo.policy.networks import Array, Network
 from ucb_moppo.spec import ActionSpec, EnvSpec
 
 State = Any
@@ -33,6 +33,11 @@ class Transitions(NamedTuple):
 
 class Algorithm(Protocol):
     """What the engine trains K policies with. It holds settings only: states go in and come out."""
+
+    @property
+    def network(self) -> Network:
+        """How the tensors that it names act."""
+        ...
 
     def init_policies(self, spec: EnvSpec, seed: int, policy_ids: Sequence[int]) -> State:
         """Fresh policies; the random streams of each belong to (seed, policy id) and to nothing else."""

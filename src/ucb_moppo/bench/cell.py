@@ -17,7 +17,6 @@ import msgspec
 from ucb_moppo.bench.provenance import UNKNOWN, Provenance, code_version, hardware
 from ucb_moppo.bench.result import make_result, read_result, write_result
 from ucb_moppo.bench.sweep_file import Cell, cell_config, cell_settings
-from ucb_moppo.config import to_json
 from ucb_moppo.errors import DisagreementError, RunFormatError, UcbMoppoError
 from ucb_moppo.store.checkpoint import list_checkpoints
 from ucb_moppo.store.layout import CONFIG, SUMMARY
@@ -106,7 +105,7 @@ def is_complete(task: Task, summary: Mapping[str, Any]) -> bool:
 
 def check_same_settings(task: Task, run: Run) -> None:
     """Refuse a run with other settings than the cell's; those that a run of an older version lacks do not count."""
-    asked = json.loads(json.dumps(to_json(cell_config(task.cell))))
+    asked = json.loads(json.dumps(cell_config(task.cell).to_json()))
     changes = "; ".join(differences(run.config, _known_to(run.config, asked)))
     if changes:
         raise DisagreementError(

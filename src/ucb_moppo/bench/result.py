@@ -63,7 +63,7 @@ def make_result(run: Run, provenance: Provenance) -> dict[str, Any]:
         "steps": {name.removesuffix("_steps"): summary.get(name, 0) for name in COSTS[:3]},
         "seconds": summary["seconds"],
         **{name: summary[name] for name in ("objectives", "reference_point", "policies", "parameters")},
-        "found": {name: summary[name] for name in INDICATORS} | _extra_found(summary),
+        "found": {name: summary.get(name) for name in INDICATORS} | _extra_found(summary),
         "curve": {
             **{name: [line.get(name, 0) for line in lines] for name in COSTS},
             **{name: [line.get(name) for line in lines] for name in INDICATORS},
@@ -164,7 +164,9 @@ def _check_lengths(data: Mapping[str, Any], path: Path) -> None:
     length, size = _length(curve.get("training_steps")), _length(front.get("policy"))
     for name in (*COSTS, *INDICATORS):
         kind = Number if name in COSTS else Number | None
-        if not length or not has_type(curve.get(name), _list_of(kind, length)):
+        # A file that is older than an indicator lacks it.
+        column = curve.get(name, [None] * length if name in INDICATORS else None)
+        if not length or not has_type(column, _list_of(kind, length)):
             raise DamagedFileError(f"{path}: curve {name} must hold a number for each of {length} evaluations")
     extra = curve.get(EXTRA, {})
     if not has_type(extra, Curves) or any(len(values) != length for values in extra.values()):

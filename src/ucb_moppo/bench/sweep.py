@@ -54,7 +54,7 @@ def make_sweep(
     """The sweep that a JSON file asks for; everything wrong with it is found here."""
     EXECUTORS.check(executor)
     allowed = len(available_cores())
-    if cores < 0 or (cores > allowed and executor != "ray"):
+    if cores < 0 or (cores > allowed and not EXECUTORS.entries[executor].on_a_cluster):
         raise ConfigError(f"--cores is {cores}; this process may use {allowed}, and 0 stands for all of them")
     asked = read_sweep(spec)
     places = runs or Path("runs") / asked.name, out or Path("results") / asked.name
@@ -62,7 +62,7 @@ def make_sweep(
         if place.exists() and not place.is_dir():
             raise ConfigError(f"{place} is a file; name a directory with --runs or --out")
     # A Ray task has a working directory of its own; the files must be where all nodes see them.
-    runs, out = (place.resolve() if executor == "ray" else place for place in places)
+    runs, out = (place.resolve() if EXECUTORS.entries[executor].on_a_cluster else place for place in places)
     tasks = tuple(Task(cell, runs, out, cell_config(cell).steps) for cell in asked.cells())
     return Sweep(asked.name, tasks, runs, out, executor, cores, ray_address)
 
@@ -104,7 +104,7 @@ def unfinished(tasks: Sequence[Task], on_end: Callable[[Task, Ending], None]) ->
 
 def run_tasks(sweep: Sweep, tasks: Sequence[Task]) -> Iterator[tuple[Task, Ending]]:
     """Run cells where the sweep says; yields each as it ends."""
-    work = run_task if sweep.executor == "local" else run_logged
+    work = run_task if EXECUTORS.entries[sweep.executor].in_this_process else run_logged
     where: dict[str, Any] = {"executor": sweep.executor, "ray_address": sweep.ray_address}
     found: Any = run_cells(tasks, work, cores=sweep.cores, slots=sweep.slots, **where)
     with closing(found):  # which asks the cells under way to stop

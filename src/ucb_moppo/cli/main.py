@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar, cast
 
 import tyro
 from rich.console import Console
@@ -25,21 +25,11 @@ from ucb_moppo.cli.options import (
     Session,
     Show,
     Train,
-    TrainPeer,
     View,
 )
 from ucb_moppo.cli.settings_options import to_options, to_settings
-from ucb_moppo.config import (
-    MoppoSettings,
-    RunSettings,
-    check_settings,
-    from_json,
-    make_settings,
-    override,
-    settings_type,
-)
+from ucb_moppo.config import RunSettings, from_json, override, settings_type
 from ucb_moppo.errors import ConfigError, UcbMoppoError, UcbMoppoWarning, nearest_names
-from ucb_moppo.registry import METHODS
 
 USAGE = """ucb-moppo: find a Pareto set of policies for problems with several objectives
 
@@ -82,13 +72,11 @@ def train(argv: Sequence[str]) -> None:
     print_end(train_run(settings, choice.out, reporter_for(choice), choice.max_seconds), choice)
 
 
-def named_method(argv: Sequence[str]) -> str:
-    """What --method names; refused at once if no method is called that."""
+def named_option(argv: Sequence[str], option: str) -> str | None:
+    """The value that an option is given last, before all of them are read."""
     words = [part for word in argv for part in (word.split("=", 1) if word.startswith("--") else [word])]
-    found = [after for word, after in pairwise(words) if word == "--method"]
-    method = found[-1] if found else "ucb"
-    METHODS.check(method)
-    return method
+    found = [after for word, after in pairwise(words) if word == option]
+    return found[-1] if found else None
 
 
 def read_settings(pairs: Sequence[str]) -> dict[str, Any]:
@@ -131,41 +119,33 @@ def print_end(run: Run, choice: Session) -> None:
 
 
 def parse_train(argv: Sequence[str]) -> tuple[Train[Any], RunSettings]:
-    """Options of `train`. Their defaults depend on the problem, the preset and --config, so they are read twice."""
-    method = named_method(argv)
+    """Options of `train`, read twice.
+
+    Which there are depends on the method, and their defaults on the problem, the preset and --config; the problem
+    is known only when all options have been read.
+    """
+    given = named_option(argv, "--config")
+    file = {} if given is None else read_config(Path(given))
+    method = named_option(argv, "--method") or str(file.get("method", "ucb"))
     kind = settings_type(method)
-    usage = "train" if kind is MoppoSettings else f"train --method {method}"
+    usage = "train" if method == "ucb" else f"train --method {method}"
     options = [argument for argument in argv if argument not in HELP]
     first = parse_options(options, usage, kind("", method=method))
-    if not first.settings.problem and first.config is None and len(options) == len(argv):
+    if not first.settings.problem and not file and len(options) == len(argv):
         raise ConfigError(NO_PROBLEM)
-    preset_given = any(option.partition("=")[0] == "--preset" for option in options)
-    preset = first.settings.preset if preset_given else None
-    choice = parse_options(argv, usage, starting_settings(first.settings.problem, method, preset, first.config))
-    own = read_settings(choice.set) if isinstance(choice, TrainPeer) else {}
+    named = {"problem": first.settings.problem, "method": method, "preset": named_option(argv, "--preset")}
+    data = file | {name: value for name, value in named.items() if value}
+    choice = parse_options(argv, usage, from_json({"problem": ""} | data))
     settings = to_settings(choice.settings, kind)
-    check_settings(settings)
-    return choice, override(settings, **own)
+    settings.check()
+    return choice, override(settings, **read_settings(choice.set))
 
 
 def parse_options(argv: Sequence[str], usage: str, defaults: RunSettings) -> Train[Any]:
     """One reading of the options of `train`, for the kind of settings that ``defaults`` are."""
-    command: Any = Train if isinstance(defaults, MoppoSettings) else TrainPeer
-    options = to_options(defaults)
-    choice: Train[Any] = parse(command[type(options)], argv, usage, command(settings=options))
+    command, options = cast(Any, Train), to_options(defaults)
+    choice: Train[Any] = parse(command[type(options)], argv, usage, Train(settings=options))
     return choice
-
-
-def starting_settings(problem: str, method: str, preset: str | None, config: Path | None) -> RunSettings:
-    """Settings before the options are read: the problem's preset, under those of --config if it is given."""
-    if config is None:
-        return make_settings(problem, method, preset or "tuned")
-    data = read_config(config) | {"method": method}
-    if problem:
-        data["problem"] = problem
-    if preset is not None:
-        data["preset"] = preset
-    return from_json(data)
 
 
 def read_config(path: Path) -> dict[str, Any]:

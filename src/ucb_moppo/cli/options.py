@@ -8,7 +8,7 @@ from typing import Annotated, Generic, Literal, TypeVar
 
 import tyro
 
-from ucb_moppo.cli.settings_options import hint, named_choice
+from ucb_moppo.cli.settings_options import executor_choice, hint, named_choice
 from ucb_moppo.envs import PROTOCOLS
 from ucb_moppo.registry import EXECUTORS
 
@@ -42,8 +42,8 @@ class Train(Session, Generic[Options]):
     PROBLEM is one of the six built-in problems (see `ucb-moppo problems`), any MO-Gymnasium id such as
     mo-hopper-v5, or package.module:env-id for an environment of your own. Defaults are those of the preset.
 
-    Other methods to compare with: --method pgmorl, capql, gpils or pdmorl, or module:name for one of your own; with
-    one of them, --help shows its options.
+    --method also names others' methods to compare with, trained on the same problems, evaluated and counted in the
+    same way. Beside one of them --help shows its options; its own settings are the published ones for the problem.
     """
 
     settings: Annotated[Options, tyro.conf.arg(name="")]
@@ -51,17 +51,10 @@ class Train(Session, Generic[Options]):
     """Directory of the run."""
     config: Annotated[Path | None, hint("none")] = None
     """JSON file with settings, e.g. the config.json of another run; options given here stand above it."""
-
-
-@dataclass(frozen=True)
-class TrainPeer(Train[Options]):
-    """Train with another method, on the same problems, evaluated and counted in the same way.
-
-    Its own settings are the published ones for the problem; --set changes one of them.
-    """
-
-    set: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="NAME=VALUE")] = ()
-    """One of the method's own settings, e.g. --set gamma=0.99; may be repeated."""
+    set: Annotated[
+        tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="NAME=VALUE"), hint("none")
+    ] = ()
+    """A setting by name, also one of another method's own, e.g. --set gamma=0.99; may be repeated."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +65,9 @@ class Resume(Session):
     """Directory of the run."""
     force: bool = False
     """Continue even if config, problem or library versions have changed since it was saved."""
-    executor: Annotated[str | None, named_choice(EXECUTORS, "auto"), hint("the run's")] = None
+    executor: Annotated[
+        str | None, executor_choice("Where shards of policies run from now on"), hint("the run's")
+    ] = None
     """Where shards of policies run from now on; the result is the same."""
     ray_address: Annotated[str | None, hint("the run's")] = None
     """Address of a running Ray cluster, for --executor ray."""
@@ -160,7 +155,7 @@ class Bench:
     """Directory of the runs."""
     cores: int = 0
     """Cores to use, shared out among the cells that run side by side (0: all)."""
-    executor: Annotated[str, named_choice(EXECUTORS)] = "processes"
+    executor: Annotated[str, named_choice(EXECUTORS, "Where cells run")] = "processes"
     """Where cells run: side by side on this machine or on a cluster, or one after the other, right here."""
     ray_address: Annotated[str | None, hint("a Ray of its own on this machine")] = None
     """Address of a running Ray cluster, for --executor ray; all nodes must see the same files."""

@@ -1,4 +1,8 @@
-"""Settings as options of the command line: how tyro is told what the settings' own types and texts say."""
+"""Settings as options of the command line: how tyro is told what the settings' own types and texts say.
+
+The settings know nothing of tyro. Here a dataclass with the same fields is made of them, which tyro can read; what
+it read is turned back into settings.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import tyro
 
+from ucb_moppo.config import AUTO
 from ucb_moppo.envs import PROTOCOLS
 from ucb_moppo.registry import ACQUISITIONS, EXECUTORS, METHODS, SELECTIONS, SURROGATES, Registry
 
@@ -20,20 +25,27 @@ def hint(default: str) -> Any:
     return tyro.conf.arg(help_behavior_hint=f"(default: {default})")
 
 
-def named_choice(registry: Registry[Any], *more: str) -> Any:
-    """Help of a setting that names something: what may be named, and what each is."""
+def named_choice(registry: Registry[Any], what: str, **more: str) -> Any:
+    """Help of a setting that names something: what it is for, what may be named, and what each name stands for."""
     names = registry.choices.replace("{", "{" + "".join(f"{name}," for name in more))
-    return tyro.conf.arg(metavar=names, help=registry.help)
+    return tyro.conf.arg(
+        metavar=names, help="; ".join([what, *(f"{n}: {h}" for n, h in more.items()), registry.help])
+    )
+
+
+def executor_choice(what: str) -> Any:
+    """Help of a setting that names an executor, or leaves it to the run."""
+    return named_choice(EXECUTORS, what, **{AUTO: "processes where there are several shards and cores, else local"})
 
 
 SPECIAL: dict[str, tuple[Any, ...]] = {
     "problem": (tyro.conf.Positional, tyro.conf.arg(metavar="PROBLEM", help_behavior_hint="")),
-    "method": (named_choice(METHODS),),
+    "method": (named_choice(METHODS, "How weights are chosen, or whose method trains"),),
     "protocol": (tyro.conf.arg(metavar="{" + ",".join(PROTOCOLS) + "}"),),
-    "acquisition": (named_choice(ACQUISITIONS),),
-    "surrogate": (named_choice(SURROGATES),),
-    "selection": (named_choice(SELECTIONS),),
-    "executor": (named_choice(EXECUTORS, "auto"),),
+    "acquisition": (named_choice(ACQUISITIONS, "What a candidate is scored by"),),
+    "surrogate": (named_choice(SURROGATES, "What predicts the change that training on a weight brings"),),
+    "selection": (named_choice(SELECTIONS, "How weights are picked by their scores"),),
+    "executor": (executor_choice("Where shards of policies run"),),
     "pivots": (tyro.conf.Suppress,),
     "settings": (tyro.conf.Suppress,),
 }
@@ -53,7 +65,7 @@ def options_type(kind: Any) -> Any:
             marks = SPECIAL.get(field.name) or tuple(map(hint, texts))
         annotation: Any = Annotated[(plain, *marks)] if marks else plain
         fields.append((field.name, annotation, _with_default(field)))
-    options = dataclasses.make_dataclass(kind.__name__, fields, bases=(kind,), frozen=True)
+    options = dataclasses.make_dataclass(f"{kind.__name__}Options", fields, bases=(kind,), frozen=True)
     options.__doc__ = kind.__doc__
     return options
 

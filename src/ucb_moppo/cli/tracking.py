@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ucb_moppo.config import RunConfig, to_json
+from ucb_moppo.config import RunConfig
 from ucb_moppo.engine.learner import Plan, StageRecord
 from ucb_moppo.errors import ConfigError
 from ucb_moppo.training.reporter import Reporter, Silent
@@ -107,7 +107,7 @@ class WeightsAndBiases(Silent):
             project="ucb-moppo",
             name=path.name,
             dir=str(path),
-            config=to_json(config),
+            config=config.to_json(),
             mode=os.environ.get("WANDB_MODE", "offline"),
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -12,7 +12,10 @@ from ucb_moppo.policy.networks import Network
 
 
 class Iteration(NamedTuple):
-    """So many iterations are done and the state is whole: here a run may be saved, or stopped."""
+    """So many iterations are done and the state is whole: here a run may be saved, or stopped.
+
+    An iteration of another's method is a step of its budget.
+    """
 
     iteration: int
 
@@ -121,7 +124,7 @@ class Learner(Protocol):
         """Count what is to be done, and measure how long it takes where that can be told."""
         ...
 
-    def run(self) -> Iterator[Event]:
+    def run(self) -> Generator[Event, None, None]:
         """Train from where it stands to the end. Between two events it can be saved, or left for good."""
         ...
 

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ucb_moppo.algos.algorithms import make_algorithm
 from ucb_moppo.config import MoppoConfig
 from ucb_moppo.engine.evaluation import Evaluation
 from ucb_moppo.engine.learner import Diverged, Event, Iteration, Plan, Snapshot, StageRecord
@@ -19,7 +20,6 @@ from ucb_moppo.engine.probes import make_run_decomposition
 from ucb_moppo.engine.shard import NUM_CHANCES, Divergence, Timing
 from ucb_moppo.errors import DivergenceError, RunFormatError
 from ucb_moppo.objectives.indicators import measure, measure_with
-from ucb_moppo.policy.networks import PAPER_NETWORK
 from ucb_moppo.search.methods import Method, SearchContext, Selection, make_method
 from ucb_moppo.seeding import SELECTION
 from ucb_moppo.spec import EnvSpec
@@ -93,10 +93,11 @@ class Trainer:
     ``begun`` is when, by ``perf_counter``, its time began to count: compiling is part of it.
     """
 
-    network, resumable = PAPER_NETWORK, True
+    resumable = True
 
     def __init__(self, config: MoppoConfig, spec: EnvSpec, executor: Executor, begun: float | None = None) -> None:
         self.config, self.spec, self.executor = config, spec, executor
+        self.network = make_algorithm(config.ppo, config.num_iterations).network
         self.decomposition = make_run_decomposition(config, spec)
         self.method: Method = make_method(config.method, config.search, config.reference_point)
         self.history: list[NDArray] = []
@@ -149,7 +150,7 @@ class Trainer:
             done=self.iteration,
         )
 
-    def run(self) -> Iterator[Event]:
+    def run(self) -> Generator[Event, None, None]:
         """Train from where it stands: an event after every part of a stage, every evaluation and divergence."""
         self._num_told = len(self.executor.divergences())
         if not self.history:
@@ -159,12 +160,12 @@ class Trainer:
             yield from self._end_stage(stage.index, selection)
 
     def _end_stage(self, index: int, selection: Selection | None) -> Iterator[StageRecord | Diverged]:
-        """Evaluate after a stage; then tell of the policies that have diverged since the last one."""
+        """Evaluate after a stage; tell which policies have diverged since the last one, then what was found."""
         record = self._evaluate(index, selection)
-        yield record
-        for event in record.diverged[self._num_told :]:
+        news, self._num_told = record.diverged[self._num_told :], len(record.diverged)
+        for event in news:
             yield Diverged(**event)
-        self._num_told = len(record.diverged)
+        yield record
 
     def evaluate_early(self) -> StageRecord:
         """Evaluate what there is when a run ends inside a stage; the state has then left the schedule."""

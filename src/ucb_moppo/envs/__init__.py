@@ -1,4 +1,7 @@
-"""Environments: the batch protocol, native MuJoCo, a Gymnasium adapter and the six problems as data."""
+"""Environments: the batch protocol, native MuJoCo, a Gymnasium adapter and the six problems as data.
+
+May import the root; MuJoCo, Gymnasium and MO-Gymnasium are imported when an environment is made.
+"""
 
 from __future__ import annotations
 

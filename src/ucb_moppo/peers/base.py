@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from functools import partial
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -32,7 +32,7 @@ class Counts(NamedTuple):
 class Peer(Protocol):
     """Another method at work on one problem."""
 
-    def train(self) -> Iterator[Counts]:
+    def train(self) -> Generator[Counts, None, None]:
         """Train to the end. Yields the steps taken so far between updates, after every step or after a few; there
         it may be evaluated, or closed for good."""
         ...

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
+from contextlib import closing
 from time import perf_counter
 
 import numpy as np
@@ -12,7 +13,7 @@ from ucb_moppo.config import PeerConfig
 from ucb_moppo.engine.evaluation import Evaluation, evaluate
 from ucb_moppo.engine.learner import Event, Iteration, Plan, Snapshot, StageRecord
 from ucb_moppo.engine.probes import probe_weights, start_positions
-from ucb_moppo.errors import ConfigError, DivergenceError
+from ucb_moppo.errors import ConfigError, DivergenceError, RunFormatError
 from ucb_moppo.objectives.indicators import measure, measure_with
 from ucb_moppo.peers.base import Counts, MakePeer, Peer, ResumablePeer, environments_of
 from ucb_moppo.policy.actors import actors_from_tensors
@@ -56,13 +57,15 @@ class PeerLearner:
         make: MakePeer = METHODS.find(config.method)
         try:
             self.peer: Peer = make(spec, config, environments_of(config), self._evaluator.weights)
+            self._snapshot = self.peer.snapshot()
         except BaseException:
             self._evaluator.close()
             raise
-        self._snapshot = self.peer.snapshot()
         self.network = self._snapshot.network
         self.num_evaluations, self.finished = 0, False
         self._counts, self._evaluation_steps = Counts(), 0
+        self._evaluated_at = 0
+        """Steps of the budget at the last evaluation."""
         self._spent, self._begun = 0.0, perf_counter() if begun is None else begun
         self._stage_begun = perf_counter()
 
@@ -80,30 +83,42 @@ class PeerLearner:
         return self._spent + perf_counter() - self._begun
 
     def milestones(self) -> list[int]:
-        """Steps of the budget after which it is evaluated, those behind it left out."""
+        """Steps of the budget after which it is evaluated."""
         parts = np.arange(1, self.config.evaluations + 1) / self.config.evaluations
-        return [
-            steps for steps in np.round(self.config.steps * parts).astype(int).tolist() if steps > self.iteration
-        ]
+        ends: list[int] = np.round(self.config.steps * parts).astype(int).tolist()
+        return ends
+
+    def _is_due(self) -> bool:
+        """Whether a milestone before the last has been passed since the last evaluation."""
+        passed = [steps for steps in self.milestones() if self._evaluated_at < steps <= self.iteration]
+        return bool(passed) and self.iteration < self.config.steps
 
     def plan(self) -> Plan:
         """Count steps and stages; neither its own evaluations nor its speed is known beforehand."""
         return Plan(self.config.steps, self.config.evaluations, self.config.steps, done=self.iteration)
 
-    def run(self) -> Iterator[Event]:
+    def run(self) -> Generator[Event, None, None]:
         """Evaluate, train with evaluations in between, evaluate what was found last."""
+        if self.finished:
+            return
         if not self.num_evaluations:
             yield self._evaluate(self._snapshot)
-        milestones = self.milestones()
-        for counts in self.peer.train():
-            self._counts = counts
-            yield Iteration(self.iteration)
-            if self.iteration >= self.config.steps:
-                break
-            if self.iteration >= milestones[0]:
-                milestones = self.milestones()
-                yield self._evaluate(self.peer.snapshot())
+        if self._is_due():  # it was saved between a milestone and its evaluation
+            yield self._evaluate(self.peer.snapshot())
+        if self.iteration < self.config.steps:
+            yield from self._train()
         yield self._evaluate(self.peer.snapshot(), finished=True)
+
+    def _train(self) -> Generator[Event, None, None]:
+        """Train until the budget is spent, or the method ends by itself."""
+        with closing(self.peer.train()) as progress:
+            for counts in progress:
+                self._counts = counts
+                yield Iteration(self.iteration)
+                if self.iteration >= self.config.steps:
+                    return
+                if self._is_due():
+                    yield self._evaluate(self.peer.snapshot())
 
     def evaluate_early(self) -> StageRecord:
         """Evaluate what there is when a run ends before its budget."""
@@ -145,6 +160,7 @@ class PeerLearner:
             },
         )
         self.num_evaluations, self._stage_begun, self.finished = self.num_evaluations + 1, now, finished
+        self._evaluated_at = self.iteration
         return record
 
     def get_state(self) -> dict[str, NDArray]:
@@ -153,17 +169,22 @@ class PeerLearner:
             "counts": np.array(self._counts),
             "num_evaluations": np.array(self.num_evaluations),
             "evaluation_steps": np.array(self._evaluation_steps),
+            "evaluated_at": np.array(self._evaluated_at),
             "finished": np.array(self.finished),
             "seconds": np.array(self.seconds),
         }
 
     def set_state(self, state: Mapping[str, NDArray]) -> None:
-        """Continue from what ``get_state`` returned."""
-        self._counts = Counts(*map(int, state["counts"]))
-        self.num_evaluations, self._evaluation_steps = int(state["num_evaluations"]), int(state["evaluation_steps"])
-        self.finished, self._spent = bool(state["finished"]), float(state["seconds"])
+        """Continue from what ``get_state`` returned; refused if it does not fit the method."""
         own = {n.removeprefix("peer."): array for n, array in state.items() if n.startswith("peer.")}
-        self._resumable().set_state(own)
+        try:
+            self._counts = Counts(*map(int, state["counts"]))
+            self.num_evaluations, self._evaluated_at = int(state["num_evaluations"]), int(state["evaluated_at"])
+            self._evaluation_steps = int(state["evaluation_steps"])
+            self.finished, self._spent = bool(state["finished"]), float(state["seconds"])
+            self._resumable().set_state(own)
+        except (KeyError, IndexError, TypeError, ValueError) as fault:
+            raise RunFormatError(f"the saved state does not fit {self.config.method}: {fault!r}") from fault
 
     def _resumable(self) -> ResumablePeer:
         if not isinstance(self.peer, ResumablePeer):

@@ -11,7 +11,7 @@ import itertools
 import os
 import random
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any
 
 import gymnasium
@@ -68,7 +68,7 @@ class TorchPeer:
         stream = EVALUATION_STREAM if purpose == "evaluation" else TRAINING_STREAM
         return CountedEnv(self.make_envs(1, 1), self.counter, purpose, (self.config.seed, stream, number))
 
-    def train(self) -> Iterator[Counts]:
+    def train(self) -> Generator[Counts, None, None]:
         """Train to the end; the package's loop cannot be left, so it has a thread of its own."""
         return iterate_loop(self._run_counted)
 

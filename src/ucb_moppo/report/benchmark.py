@@ -9,7 +9,8 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from ucb_moppo.report.data import INDICATORS, STEP_KINDS, ComparedRun, Group, Section, trained_steps
+from ucb_moppo.report.data import INDICATOR_LABELS as LABELS
+from ucb_moppo.report.data import STEP_KINDS, ComparedRun, Group, Section, trained_steps
 from ucb_moppo.report.paper import METHOD_PROTOCOLS, PROTOCOLS, Published, published
 from ucb_moppo.report.statistics import (
     CONFIDENCE,
@@ -51,9 +52,7 @@ def overview_table(sections: Sequence[Section]) -> Table:
         means = [found[label].mean if label in found else math.nan for label in labels]
         bold |= {(len(rows), 2 + column) for column in best_cells(means)}
         printed = _paper_row(section)
-        rows.append(
-            (section.title, INDICATORS[name], *ours, *(_paper_cell(printed.get(one), name) for one in theirs))
-        )
+        rows.append((section.title, LABELS[name], *ours, *(_paper_cell(printed.get(one), name) for one in theirs)))
     return Table(
         "overview",
         "Methods on all problems: mean ± standard deviation over seeds",
@@ -94,10 +93,10 @@ def _plain_overview(sections: Sequence[Section]) -> tuple[tuple[object, ...], ..
     for section, name in product(sections, COMPARED):
         mine = protocol_class(section.first)
         for label, one in _estimates(section, name).items():
-            rows.append((section.title, INDICATORS[name], label, "this report", mine, one.num, one.mean, one.std))
+            rows.append((section.title, LABELS[name], label, "this report", mine, one.num, one.mean, one.std))
         for other in _paper_row(section).values():
             mean, std = getattr(other, name), getattr(other, f"{name}_std")
-            rows.append((section.title, INDICATORS[name], other.method, "paper", other.protocol, 3, mean, std))
+            rows.append((section.title, LABELS[name], other.method, "paper", other.protocol, 3, mean, std))
     return tuple(rows)
 
 
@@ -143,8 +142,8 @@ def improvement_table(sections: Sequence[Section]) -> Table:
             found = probability_of_improvement(strata) if strata and label != other else None
             cells.append(_probability_cell(found))
             if found is not None:
-                plain.append((INDICATORS[name], label, other, len(strata), *found))
-        rows.append((INDICATORS[name], label, *cells))
+                plain.append((LABELS[name], label, other, len(strata), *found))
+        rows.append((LABELS[name], label, *cells))
     where = sections[0].title if len(sections) == 1 else "all problems"
     return Table(
         f"improvement-{slug(where)}",

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import EngFormatter
 from numpy.typing import NDArray
 
-from ucb_moppo.report.data import INDICATORS, ComparedRun, Group, RunData, Section, indicator_labels
+from ucb_moppo.report.data import INDICATOR_LABELS, ComparedRun, Group, RunData, Section, indicator_labels
 from ucb_moppo.report.statistics import make_band
 from ucb_moppo.report.style import (
     PALETTE,
@@ -122,7 +122,7 @@ COST_AXES: dict[str, tuple[str, Callable[[ComparedRun], NDArray]]] = {
 def bands_picture(section: Section, over: str = "training") -> Picture:
     """HV, EU and extra indicators over steps or time: mean ± standard deviation over seeds, a style per method."""
     label, cost = COST_AXES[over]
-    extra = [name for name in indicator_labels(section.runs) if name not in INDICATORS]
+    extra = [name for name in indicator_labels(section.runs) if name not in INDICATOR_LABELS]
     titles = {name: CURVE_TITLES[name] for name in COMPARED} | {name: name for name in extra}
     figure, panels = new_panels(10.4, 3.9, len(titles), columns=2)
     for axes, (name, title) in zip(panels, titles.items(), strict=True):

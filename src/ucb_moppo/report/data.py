@@ -18,9 +18,9 @@ from ucb_moppo.errors import RunFormatError
 from ucb_moppo.store.layout import CONFIG, EVALUATIONS, FRONT, METRICS, SUMMARY
 from ucb_moppo.store.run import Front, Run, front_from_rows, load_run
 
-METHODS = tuple(registry.METHODS)
+METHOD_ORDER = tuple(registry.METHODS)
 """In the order in which reports list them; any other method comes after these."""
-INDICATORS = {name: entry.help for name, entry in registry.INDICATORS.entries.items()}
+INDICATOR_LABELS = {name: entry.help for name, entry in registry.INDICATORS.entries.items()}
 """The indicators that every run has, and what tables call them."""
 EXTRA_INDICATORS = "extra_indicators"
 """Where a summary and a line of metrics hold, by name, the indicators that only some runs have."""
@@ -100,7 +100,7 @@ def _number_in(record: Mapping[str, Any], name: str) -> float | None:
 
 def indicator_labels(runs: Sequence[ComparedRun]) -> dict[str, str]:
     """The indicators that any of the runs has, and what tables call them."""
-    return INDICATORS | {name: name for run in runs for name in run.extra_indicators}
+    return INDICATOR_LABELS | {name: name for run in runs for name in run.extra_indicators}
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +156,7 @@ def load_result_file(path: Path) -> ComparedRun:
     summary = {name: data[name] for name in (*names, "seconds", "commit", "hardware")} | data["found"]
     summary["stopped"] = data.get("stopped")
     _check_extra_indicators(summary, path)
-    curve = {name: column for name, column in data["curve"].items() if name in (*COSTS, *INDICATORS)}
+    curve = {name: column for name, column in data["curve"].items() if name in (*COSTS, *INDICATOR_LABELS)}
     extra = data["curve"].get(EXTRA_INDICATORS, {})
     if extra:
         curve[EXTRA_INDICATORS] = [
@@ -214,7 +214,7 @@ def drop_copies(runs: Sequence[ComparedRun]) -> list[ComparedRun]:
 
 def _fingerprint(run: ComparedRun) -> str:
     """The same for a run and its result file; the seconds tell it from any other."""
-    return json.dumps([run.config, *(run.summary.get(name) for name in ("seconds", *INDICATORS))])
+    return json.dumps([run.config, *(run.summary.get(name) for name in ("seconds", *INDICATOR_LABELS))])
 
 
 def _check_summary(run: Run) -> dict[str, Any]:
@@ -227,7 +227,7 @@ def _check_summary(run: Run) -> dict[str, Any]:
         "reference_point",
         "training_steps",
         "policies",
-        *INDICATORS,
+        *INDICATOR_LABELS,
     )
     missing = [name for name in wanted if not isinstance(summary, Mapping) or name not in summary]
     if missing:
@@ -307,7 +307,7 @@ class Group:
     def place(self) -> tuple[int, str]:
         """Where a report lists the group: methods it knows in their order, then the others, each by label."""
         method = self.runs[0].method
-        return METHODS.index(method) if method in METHODS else len(METHODS), self.label
+        return METHOD_ORDER.index(method) if method in METHOD_ORDER else len(METHOD_ORDER), self.label
 
 
 @dataclass(frozen=True)

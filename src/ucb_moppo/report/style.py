@@ -19,7 +19,7 @@ from matplotlib.ticker import EngFormatter
 from matplotlib.typing import LineStyleType
 from numpy.typing import NDArray
 
-from ucb_moppo.report.data import METHODS, ComparedRun, Group, Section, describe_runs
+from ucb_moppo.report.data import METHOD_ORDER, ComparedRun, Group, Section, describe_runs
 
 MATPLOTLIB_SETTINGS: dict[Any, Any] = {
     "axes.spines.top": False,
@@ -116,7 +116,7 @@ def style_groups(section: Section) -> list[tuple[Group, GroupStyle]]:
 
 def group_colours(labels: Sequence[str]) -> list[str]:
     """A known method's own colour, the same in every report; for others the next that fewest groups here have."""
-    own = {method: PALETTE[place % len(PALETTE)] for place, method in enumerate(METHODS)}
+    own = {method: PALETTE[place % len(PALETTE)] for place, method in enumerate(METHOD_ORDER)}
     taken = [own[label] for label in labels if label in own]
     colours = []
     for index, label in enumerate(labels):

@@ -71,7 +71,7 @@ def run_cells(
     for name, value in (("cores", cores), ("slots", slots), ("restarts", restarts)):
         if value < 0:
             raise ConfigError(f"{name} is {value}; it must not be negative")
-    if executor != "local":
+    if not EXECUTORS.entries[executor].in_this_process:
         check_importable(work)
     placement: Placement = EXECUTORS.find(executor)
     return _run(list(cells), work, lambda: placement.for_cells(cores, slots, ray_address), restarts)

@@ -46,7 +46,7 @@ from ucb_moppo.store.storage import (
 DIRECTORY, STATE, FACTS, MANIFEST = "checkpoints", "state.safetensors", "state.json", "manifest.json"
 LIMITS = {STATE: MAX_TENSORS, FACTS: MAX_JSON}
 FORMAT, KIND, NUM_KEPT = 1, "ucb-moppo checkpoint", 2
-NAME = re.compile(r"\d{8}-\d{4}", re.ASCII)
+NAME = re.compile(r"(\d{8,})-(\d{4,})", re.ASCII)
 MAX_SHARE = 0.02
 """Of a run's time that saving at the end of stages may take; where it would take more, stages are left out."""
 
@@ -131,7 +131,8 @@ def list_checkpoints(run: Path) -> list[str]:
     """Names of all checkpoints, newest first."""
     parent = inside(run, DIRECTORY)
     names = [path.name for path in parent.iterdir()] if parent.is_dir() else []
-    return sorted((name for name in names if NAME.fullmatch(name)), reverse=True)
+    found = [match for match in map(NAME.fullmatch, names) if match]
+    return [match[0] for match in sorted(found, key=lambda match: (int(match[1]), int(match[2])), reverse=True)]
 
 
 def read_checkpoint(run: Path, name: str) -> Checkpoint:

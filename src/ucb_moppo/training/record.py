@@ -6,11 +6,11 @@ import importlib.metadata
 import platform
 import warnings
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
-from ucb_moppo.config import RunConfig, to_json
+from ucb_moppo.config import RunConfig
 from ucb_moppo.engine.learner import Diverged, Event, Iteration, Learner, Snapshot, StageRecord
 from ucb_moppo.errors import Interrupted, UcbMoppoWarning
 from ucb_moppo.registry import METHODS
@@ -46,23 +46,31 @@ def record_run(
 ) -> None:
     """Train to the end or until a signal or the deadline; leave in the run's directory what every stage found."""
     recorder.save_first(learner)
-    for event in learner.run():
-        if isinstance(event, StageRecord):
-            recorder.write_stage(learner.snapshot(), event)
-            reporter.stage(event)
-        elif isinstance(event, Diverged):
-            warn_of_divergence(event)
+    with closing(learner.run()) as events:
+        for event in events:
+            if isinstance(event, Diverged):
+                warn_of_divergence(event)
+                continue
+            if isinstance(event, StageRecord):
+                recorder.write_stage(learner.snapshot(), event)
+                reporter.stage(event)
+            else:
+                reporter.iteration(event.iteration)
+            if stop.signal is not None and not learner.finished:
+                recorder.save(learner)
+                raise Interrupted(recorder.describe_stop(learner), stop.signal)
+            if is_under_way(event, recorder.config) and deadline.passed:
+                break
+            recorder.save_if_due(learner, event)
         else:
-            reporter.iteration(event.iteration)
-        if stop.signal is not None and not learner.finished:
-            recorder.save(learner)
-            raise Interrupted(recorder.describe_stop(learner), stop.signal)
-        under_way = isinstance(event, Iteration) and event.iteration < recorder.config.num_iterations
-        if under_way and deadline.passed:
-            recorder.save(learner)  # first: what follows is outside the schedule, and a run that continues drops it
-            end_early(learner, recorder, reporter)
             return
-        recorder.save_if_due(learner, event)
+    recorder.save(learner)  # first: what follows is outside the schedule, and a run that continues drops it
+    end_early(learner, recorder, reporter)
+
+
+def is_under_way(event: Event, config: RunConfig) -> bool:
+    """Whether a stage is being trained: not where it has been evaluated, nor where only that is left to do."""
+    return isinstance(event, Iteration) and event.iteration < config.num_iterations
 
 
 def end_early(learner: Learner, recorder: Recorder, reporter: Reporter) -> None:
@@ -89,8 +97,8 @@ class Recorder:
         self.config, self.spec = config, spec
         self._facts = make_facts(config, spec)
         lengths = {} if checkpoint is None else checkpoint.lengths()
-        self.writer = RunWriter(path, to_json(config), spec, lengths, learner.network)
-        self._clock = Checkpointer(
+        self.writer = RunWriter(path, config.to_json(), spec, lengths, learner.network)
+        self._checkpointer = Checkpointer(
             save=lambda: self._write_checkpoint(learner),
             stages=config.checkpoint_stages,
             seconds=config.checkpoint_seconds,
@@ -119,18 +127,18 @@ class Recorder:
     def save(self, learner: Learner) -> None:
         """Save a learner that can be continued, now."""
         if learner.resumable:
-            self._clock.now()
+            self._checkpointer.now()
 
-    def save_if_due(self, learner: Learner, event: Event) -> None:
+    def save_if_due(self, learner: Learner, event: Iteration | StageRecord) -> None:
         """Save after a stage or an iteration if it is time to, and always at the end."""
-        if not learner.resumable or isinstance(event, Diverged):
+        if not learner.resumable:
             return
         if isinstance(event, Iteration):
-            self._clock.after_iteration()
+            self._checkpointer.after_iteration()
         elif learner.finished:
-            self._clock.now()
+            self._checkpointer.now()
         else:
-            self._clock.after_stage(event.stage)
+            self._checkpointer.after_stage(event.stage)
 
     def _write_checkpoint(self, learner: Learner) -> None:
         """Commit the whole state as it stands, and how long the growing files are."""
@@ -150,7 +158,7 @@ class Recorder:
 
 def make_facts(config: RunConfig, spec: EnvSpec) -> dict[str, Any]:
     """What a checkpoint and a run that continues from it must agree on."""
-    return {"config": to_json(config), "problem": spec_to_json(spec), "version": versions(config.method)}
+    return {"config": config.to_json(), "problem": spec_to_json(spec), "version": versions(config.method)}
 
 
 def metrics_line(record: StageRecord) -> dict[str, Any]:

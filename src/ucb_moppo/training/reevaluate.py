@@ -31,26 +31,25 @@ def load_config(run: Run) -> RunConfig:
 
 
 def subspace_weights(run: Run, weights_per_policy: int | None) -> NDArray:
-    """[K, W, m] evenly spaced weights of every policy's sub-space; of all of them for one policy that knows all.
+    """[K, W, m] the weights that every policy was evaluated on, or so many evenly spaced ones of its sub-space.
 
-    Policies that are not conditioned on a weight have the one they were trained for.
+    One policy that knows all sub-spaces gets those of all of them.
     """
+    if weights_per_policy is None:
+        return evaluated_weights(run)
     if not run.network.conditioned:
-        if weights_per_policy is not None:
-            raise ConfigError(
-                f"the policies of {run.path} do not depend on a weight: leave out --weights-per-policy"
-            )
-        return trained_weights(run)
+        raise ConfigError(f"the policies of {run.path} do not depend on a weight: leave out --weights-per-policy")
     weights = probe_weights(load_config(run).division, run.spec.num_objectives, weights_per_policy)
     return weights if run.num_policies == len(weights) else weights.reshape(1, -1, run.spec.num_objectives)
 
 
-def trained_weights(run: Run) -> NDArray:
-    """[K, 1, m] the weight that each policy was trained for and evaluated on."""
-    evaluated = run.evaluated()
-    if not np.array_equal(evaluated.policy, np.arange(len(evaluated.policy))):
-        raise RunFormatError(f"{run.path} does not list one weight for each of its policies")
-    return evaluated.weights[:, None]
+def evaluated_weights(run: Run) -> NDArray:
+    """[K, W, m] the weights that each policy was evaluated on in the run."""
+    evaluated, num_policies = run.evaluated(), run.num_policies
+    num_weights = len(evaluated.policy) // num_policies
+    if not np.array_equal(evaluated.policy, np.repeat(np.arange(num_policies), num_weights)):
+        raise RunFormatError(f"{run.path} does not list as many weights for each of its {num_policies} policies")
+    return evaluated.weights.reshape(num_policies, num_weights, -1)
 
 
 def check_can_sample(run: Run) -> None:

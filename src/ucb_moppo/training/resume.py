@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ucb_moppo.config import MoppoSettings, from_json, override, resolve, to_json
+from ucb_moppo.config import from_json, override, resolve, setting_types
 from ucb_moppo.errors import ConfigError, DamagedFileError, DisagreementError, FormatVersionError
 from ucb_moppo.registry import METHODS
 from ucb_moppo.store.checkpoint import clean_debris, find_checkpoint
@@ -19,7 +19,7 @@ from ucb_moppo.store.storage import parse_object, read_bytes
 from ucb_moppo.training.record import make_facts
 from ucb_moppo.training.reporter import Reporter
 from ucb_moppo.training.stop import Deadline
-from ucb_moppo.training.train import execute, spec_of
+from ucb_moppo.training.train import check_trainable, execute, spec_of
 
 SAME_RESULT = ("threads", "executor", "ray_address", "checkpoint_stages", "checkpoint_seconds")
 """Settings that may differ when a run is continued: they do not change what it computes."""
@@ -41,15 +41,19 @@ def resume_run(
         check_continuable(path)
         settings = from_json(parse_object(read_bytes(path, CONFIG, LIMITS[CONFIG]), path / CONFIG))
         check_resumable(path, settings.method)
-        if isinstance(settings, MoppoSettings):
-            settings = override(settings, executor=executor, ray_address=ray_address)
+        known = setting_types(type(settings))
+        elsewhere = {"executor": executor, "ray_address": ray_address}
+        settings = override(settings, **{name: value for name, value in elsewhere.items() if name in known})
         spec = spec_of(settings)
         config = resolve(settings, spec)
+        check_trainable(config, spec)
         checkpoint = find_checkpoint(path)
         if checkpoint is not None:
             check_agreement(path, checkpoint.facts, make_facts(config, spec), force)
         elif (path / METRICS).exists():
-            raise DamagedFileError(f"{path / 'checkpoints'} is missing: there is nothing to continue from")
+            raise DamagedFileError(
+                f"{path / 'checkpoints'} is missing: there is nothing to continue from; train again"
+            )
         return execute(config, spec, path, reporter, deadline, checkpoint)
 
 
@@ -83,7 +87,7 @@ def check_agreement(path: Path, saved: Mapping[str, Any], now: Mapping[str, Any]
 def completed(config: Any) -> Any:
     """A saved config with the defaults of settings that did not exist when it was saved; as it is if unreadable."""
     with suppress(ConfigError, TypeError):
-        return json.loads(json.dumps(to_json(from_json(config))))
+        return json.loads(json.dumps(from_json(config).to_json()))
     return config
 
 

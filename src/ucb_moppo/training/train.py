@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from ucb_moppo.config import MoppoConfig, RunConfig, RunSettings, resolve
+from ucb_moppo.config import MoppoConfig, PeerConfig, RunConfig, RunSettings, resolve
 from ucb_moppo.engine.learner import Learner
 from ucb_moppo.engine.trainer import Trainer
 from ucb_moppo.envs import make_spec
-from ucb_moppo.peers.learner import PeerLearner
 from ucb_moppo.registry import METHODS
 from ucb_moppo.runtime.executor import make_executor
 from ucb_moppo.spec import EnvSpec
@@ -29,6 +30,7 @@ def train_run(
     deadline = Deadline(max_seconds)
     spec = spec_of(settings)
     config = resolve(settings, spec)
+    check_trainable(config, spec)
     path = Path(out) if out is not None else fresh_directory(config.problem, config.method, config.seed)
     check_directory(path)
     with locked(path):
@@ -42,7 +44,9 @@ def spec_of(settings: RunSettings) -> EnvSpec:
 
 
 def check_trainable(config: RunConfig, spec: EnvSpec) -> None:
-    """Refuse a run that its method could not train, or whose parts are missing, without making anything."""
+    """Refuse a run that its method could not train, or that names what cannot be found, without making anything."""
+    for registry, name in config.names():
+        registry.find(name)
     check = getattr(METHODS.find(config.method), "check", None)
     if check is not None:
         check(spec, config)
@@ -75,7 +79,28 @@ def execute(
 
 
 def make_learner(config: RunConfig, spec: EnvSpec, begun: float) -> Learner:
-    """Ours, on the executor it asks for, or another's; ``begun`` is when its time began to count."""
-    if isinstance(config, MoppoConfig):
-        return Trainer(config, spec, make_executor(config), begun)
+    """Whoever trains a run of this kind; ``begun`` is when its time began to count."""
+    return LEARNERS[type(config)](config, spec, begun)
+
+
+def make_trainer(config: MoppoConfig, spec: EnvSpec, begun: float) -> Learner:
+    """Ours, on the executor that the config names."""
+    executor = make_executor(config)
+    try:
+        return Trainer(config, spec, executor, begun)
+    except BaseException:
+        executor.close()
+        raise
+
+
+def make_peer_learner(config: PeerConfig, spec: EnvSpec, begun: float) -> Learner:
+    """Another's method, or a user's own."""
+    from ucb_moppo.peers.learner import PeerLearner  # what ours do not need is not loaded
+
     return PeerLearner(config, spec, begun)
+
+
+LEARNERS: dict[type[RunSettings], Callable[[Any, EnvSpec, float], Learner]] = {
+    MoppoConfig: make_trainer,
+    PeerConfig: make_peer_learner,
+}

@@ -15,6 +15,7 @@ from ucb_moppo.algos.ppo.settings import PPOSettings
 from ucb_moppo.algos.ppo.update import PolicyState, init_policy, make_optimiser, make_update
 from ucb_moppo.algos.stacked import select_policies, stack_states
 from ucb_moppo.policy.actors import Actors
+from ucb_moppo.policy.networks import PAPER_NETWORK, Network
 from ucb_moppo.spec import ActionSpec, EnvSpec
 
 
@@ -25,6 +26,11 @@ class PPO:
     settings: PPOSettings
     num_iterations: int
     """Updates of the whole run, over which the learning rate decays."""
+
+    @property
+    def network(self) -> Network:
+        """The paper's."""
+        return PAPER_NETWORK
 
     def init_policies(self, spec: EnvSpec, seed: int, policy_ids: Sequence[int]) -> PolicyState:
         """Fresh policies, each from streams of its own."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import closing
 
 import numpy as np
@@ -46,7 +46,7 @@ class PDMORL:
         if spec.action.discrete:
             raise ConfigError(
                 f"method pdmorl needs Box actions, but {spec.name} has {spec.action.size} choices (Discrete): "
-                f"train it with --method ucb, mean, random or fixed"
+                f"train it with one of our methods, e.g. --method ucb"
             )
         make_schedules(PDMORLSettings(**config.settings), config.steps, len(key_preferences(spec.num_objectives)))
 
@@ -63,14 +63,14 @@ class PDMORL:
         rule = training_rule(self.settings)
         self.training = self._make_phase(TRAINING, 1, self.settings.workers, rule)
 
-    def train(self) -> Iterator[Counts]:
+    def train(self) -> Generator[Counts, None, None]:
         """Pre-train, then train; yields after every round."""
         # Acting multiplies matrices of a few rows, where threads of BLAS only wait for each other.
         with threadpool_limits(limits=1, user_api="blas"):
             yield from self.pretrain()
             yield from self.train_policy()
 
-    def pretrain(self) -> Iterator[Counts]:
+    def pretrain(self) -> Generator[Counts, None, None]:
         """A policy per key preference; what the best of each has earned is its key solution."""
         interval, episodes = self.settings.key_interval, self.settings.key_pretraining_episodes
         phase = self._make_phase(PRETRAINING, len(self.keys), len(self.keys), pretraining_rule(self.settings))
@@ -86,7 +86,7 @@ class PDMORL:
                 yield self.counts
             self._evaluate_keys(phase, envs, episodes)
 
-    def train_policy(self) -> Iterator[Counts]:
+    def train_policy(self) -> Generator[Counts, None, None]:
         """One policy for every preference, guided by the key solutions; better ones replace them as they appear."""
         assert self.solutions is not None, "pretrain() finds the key solutions first"
         phase, episodes = self.training, self.settings.key_episodes
