@@ -37,8 +37,7 @@ def train(
     """Train a Pareto set of policies and return the run; ``max_seconds`` of wall time end it early, but cleanly.
 
     Further ``settings`` are those of the command line with underscores, e.g. ``policies=5, gamma=0.995``; for
-    another method (pgmorl, capql, gpils, pdmorl, or your own as module:name) also its own, which the command line
-    takes as ``--set``.
+    another's method, or your own (named as module:name), also those of its own.
     """
     from ucb_moppo.cli.progress import make_reporter
     from ucb_moppo.config import make_settings
