@@ -1,7 +1,8 @@
 """Everything that a setting can name, named once: options, help, checks and reports follow from here.
 
-Problems are data, in ``envs``. A name stands for a target, "module:name", which is imported when it is asked for and not before: help is quick, and
-reading a run imports nothing. A user's own thing is named by its target, e.g. ``--acquisition my_lab:Crowding``.
+Problems are data, in ``envs``. A name stands for a target, "module:name", which is imported when it is asked for
+and not before: help is quick, and reading a run imports nothing. A user's own thing is named by its target, e.g.
+``--acquisition my_lab:Crowding``.
 """
 
 from __future__ import annotations
