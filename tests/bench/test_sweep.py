@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import probe_envs
 import pytest
+from process_family import family
 from rich.console import Console
 from sample_results import assert_names_no_machine
 from sample_runs import SampleRun
@@ -30,6 +31,7 @@ from ucb_moppo.bench.result import read_result
 from ucb_moppo.bench.sweep import Sweep, describe_sweep, make_sweep, run_sweep
 from ucb_moppo.bench.sweep_file import Cell
 from ucb_moppo.cli import main as cli
+from ucb_moppo.store.checkpoint import find_checkpoint
 from ucb_moppo.store.lock import locked
 from ucb_moppo.store.run import Run
 
@@ -163,7 +165,9 @@ def test_a_process_that_dies_takes_its_cell_alone(tmp_path: Path) -> None:
     assert found["seed"] == 0
 
 
-def test_ctrl_c_stops_a_sweep_and_the_same_command_continues_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("everyone", [False, True])
+def test_a_signal_stops_a_sweep_and_the_same_command_continues_it(tmp_path: Path, everyone: bool) -> None:
+    """Ctrl-C, or SIGTERM to every process as systemd and Slurm send it: the cell saves where it stands."""
     spec = write_spec(tmp_path, settings=SETTINGS | {"steps": 8000, "stage_iterations": 20})
     command = [sys.executable, "-m", "ucb_moppo", "bench", str(spec)]
     tests = str(Path(probe_envs.__file__).parent)
@@ -175,11 +179,15 @@ def test_ctrl_c_stops_a_sweep_and_the_same_command_continues_it(tmp_path: Path) 
     while not (run / "summary.json").exists():
         assert process.poll() is None, process.communicate()
         time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
+    for pid in family(process.pid) if everyone else [process.pid]:
+        os.kill(pid, signal.SIGTERM if everyone else signal.SIGINT)
     _, errors = process.communicate()
-    assert process.returncode == 130
+    assert process.returncode == (143 if everyone else 130)
     assert "the same command continues the sweep" in errors
     assert not Run(run).summary["finished"]
+    checkpoint = find_checkpoint(run)
+    assert checkpoint is not None
+    assert checkpoint.name > "00000000-0002"  # not only what the beginning left
     assert not (tmp_path / "results").exists()
 
     done = subprocess.run(command, cwd=tmp_path, env=environment, **pipes, check=True)

@@ -77,6 +77,30 @@ def test_the_last_two_are_kept(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path / "checkpoints")) == ["00000010-0001", "00000100-0001"]
 
 
+def test_two_that_verify_are_kept(tmp_path: Path) -> None:
+    """A damaged one does not count; once two good ones are newer it goes like any other."""
+    for number in (1, 2):
+        write_checkpoint(tmp_path, make(number))
+    state = tmp_path / "checkpoints" / "00000002-0001" / STATE
+    state.write_bytes(state.read_bytes()[:-1] + b"?")
+    write_checkpoint(tmp_path, make(3))
+    assert list_checkpoints(tmp_path) == ["00000003-0001", "00000002-0001", "00000001-0001"]
+    write_checkpoint(tmp_path, make(4))
+    assert list_checkpoints(tmp_path) == ["00000004-0001", "00000003-0001"]
+    # A damaged one that is newer than where the run fell back to does not push out the good one before.
+    state = tmp_path / "checkpoints" / "00000004-0001" / STATE
+    state.write_bytes(b"")
+    back = make(3)._replace(name="00000003-0002")
+    write_checkpoint(tmp_path, back)
+    assert list_checkpoints(tmp_path) == ["00000004-0001", "00000003-0002", "00000003-0001"]
+
+
+def test_names_of_more_digits_sort_by_number(tmp_path: Path) -> None:
+    for name in ("99999999-0001", "100000000-0002"):
+        write_checkpoint(tmp_path, make(1)._replace(name=name))
+    assert list_checkpoints(tmp_path) == ["100000000-0002", "99999999-0001"]
+
+
 # --- damage ------------------------------------------------------------------------------------------------
 
 

@@ -13,12 +13,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from process_family import family
 from tiny_runs import assert_same, tiny_options, train_tiny
 
 from ucb_moppo.errors import RunLockedError
 from ucb_moppo.store.checkpoint import find_checkpoint, list_checkpoints
+from ucb_moppo.store.run import Run
 from ucb_moppo.training.reporter import Silent
 from ucb_moppo.training.resume import resume_run
+from ucb_moppo.training.stop import StopRequest
 
 STEPS = 1920  # 24 iterations
 PATIENCE = 1200.0  # seconds; only a machine that stands still takes so long
@@ -142,6 +145,86 @@ def test_a_second_signal_and_a_second_process(tmp_path: Path, start: Start) -> N
     resumed = start("resume", run)
     wait_for_checkpoint(resumed, run)
     assert (run / ".lock").read_text() == f"{resumed.pid}\n"
+
+
+# --- nobody reads, everybody is told -----------------------------------------------------------------------
+
+
+def start_unread(environment: dict[str, str], *arguments: object) -> subprocess.Popen[bytes]:
+    """Start the command with a pipe for all that it says."""
+    command = [sys.executable, "-m", "ucb_moppo", *map(str, arguments)]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_signal_is_heeded_when_the_reader_is_gone(
+    whole: Path, tmp_path: Path, environment: dict[str, str], number: int, code: int
+) -> None:
+    """`train … 2>&1 | tee log` and Ctrl-C: the reader is told to stop as well, and is gone first."""
+    run = tmp_path / "run"
+    process = start_unread(environment, "train", *tiny_options(steps=STEPS), "--out", run)
+    wait_until(lambda: list_checkpoints(run)[:1] > ["00000003"], process)  # type: ignore[arg-type]
+    assert process.stdout is not None
+    process.stdout.close()
+    process.send_signal(number)
+    assert process.wait(PATIENCE) == code
+    resume_run(run, Silent())
+    for name in ("policies.safetensors", "evaluations.csv", "front.csv"):
+        assert (run / name).read_bytes() == (whole / name).read_bytes()
+
+
+def test_a_run_that_nobody_reads_goes_on_to_its_end(tmp_path: Path, environment: dict[str, str]) -> None:
+    """`train … 2>&1 | head -1`."""
+    run = tmp_path / "run"
+    process = start_unread(environment, "train", *tiny_options(), "--out", run)
+    assert process.stdout is not None
+    assert process.stdout.readline()
+    process.stdout.close()
+    assert process.wait(PATIENCE) == 0
+    assert Run(run).summary["finished"] is True
+
+
+def test_help_that_is_not_read_to_its_end_is_no_error(environment: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "ucb_moppo", "train", "--help"]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, env=environment, stdout=pipe, stderr=pipe)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait(PATIENCE) == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_a_signal_to_all_processes_is_the_run_s_own_matter(tmp_path: Path, start: Start) -> None:
+    """As systemd and Slurm send it: workers leave it to their parent, which saves once and replaces nobody."""
+    run = tmp_path / "run"
+    layout = {"executor": "processes", "shards": 2, "steps": 100 * STEPS}
+    process = start("train", *tiny_options(**layout), "--out", run)
+    wait_until(lambda: list_checkpoints(run)[:1] > ["00000003"], process)  # type: ignore[arg-type]
+    members = family(process.pid)
+    assert len(members) == 3
+    for pid in members:
+        os.kill(pid, signal.SIGTERM)
+    said = finish(process)
+    assert process.returncode == 143, said
+    assert "a new one continues" not in said
+    assert find_checkpoint(run) is not None
+    assert not any(Path(f"/proc/{pid}").exists() for pid in members[1:])
+
+
+def test_what_is_ignored_stays_ignored() -> None:
+    """`nohup ucb-moppo train …`: the terminal may go."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with StopRequest() as stop:
+            signal.raise_signal(signal.SIGHUP)
+            assert stop.signal is None
+            signal.raise_signal(signal.SIGTERM)
+            assert stop.signal == signal.SIGTERM
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 # --- a full disk -------------------------------------------------------------------------------------------

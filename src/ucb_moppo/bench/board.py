@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol, TextIO
 
@@ -14,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ucb_moppo.bench.cell import Ending, Progress, Task, read_progress
-from ucb_moppo.training.reporter import format_seconds
+from ucb_moppo.training.reporter import format_seconds, tell
 
 
 @dataclass
@@ -99,7 +100,7 @@ class Lines:
     def stop(self) -> None: ...
 
     def _print(self, text: str) -> None:
-        print(text, file=self._stream, flush=True)
+        tell(text, self._stream)
 
 
 class LiveTable:
@@ -116,7 +117,8 @@ class LiveTable:
         self._live.start()
 
     def ended(self, task: Task, ending: Ending) -> None:
-        self._live.refresh()
+        with suppress(OSError):  # a terminal that is gone is no reason to stop
+            self._live.refresh()
 
     def stop(self) -> None:
         self._live.stop()

@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -20,6 +20,7 @@ from ucb_moppo.errors import ConfigError, Interrupted, UcbMoppoError
 from ucb_moppo.registry import EXECUTORS
 from ucb_moppo.runtime.placement import Placement
 from ucb_moppo.runtime.pool import run_cells
+from ucb_moppo.training.stop import SIGNALS
 
 
 @dataclass(frozen=True)
@@ -122,10 +123,11 @@ def stopped_by_signals() -> Iterator[None]:
 
     def stop(number: int, frame: FrameType | None) -> None:
         # Not print: the signal may have come in the middle of one, and streams are not reentrant.
-        os.write(2, b"stopping: the cells under way save what they have; once more to stop at once\n")
+        with suppress(OSError):
+            os.write(2, b"stopping: the cells under way save what they have; once more to stop at once\n")
         raise Interrupted("stopped; the same command continues the sweep", number)
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, stop) for number in SIGNALS}
     try:
         yield
     finally:

@@ -6,11 +6,19 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from rich.console import Console
 from rich.table import Table
 
 from ucb_moppo.store.layout import PICTURE
 from ucb_moppo.store.run import Run
 from ucb_moppo.training.reporter import format_seconds
+
+
+class StandardOutput(Console):
+    """Prints tables to stdout; that nobody reads them is for the command to know, not a reason to exit with 1."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
 
 
 def summary_lines(run: Run) -> list[str]:

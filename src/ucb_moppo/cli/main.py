@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -12,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar, cast
 
 import tyro
-from rich.console import Console
 from rich.table import Column, Table
 
+from ucb_moppo.cli.display import StandardOutput, front_on_terminal, summary_lines
 from ucb_moppo.cli.options import (
     Bench,
     Evaluate,
@@ -30,6 +29,7 @@ from ucb_moppo.cli.options import (
 from ucb_moppo.cli.settings_options import to_options, to_settings
 from ucb_moppo.config import RunSettings, from_json, override, settings_type
 from ucb_moppo.errors import ConfigError, UcbMoppoError, UcbMoppoWarning, nearest_names
+from ucb_moppo.training.reporter import silence, tell
 
 USAGE = """ucb-moppo: find a Pareto set of policies for problems with several objectives
 
@@ -183,7 +183,7 @@ def evaluate(argv: Sequence[str]) -> None:
         str(result["cardinality"]),
         f"{result['evaluation_steps']:,}",
     )
-    Console().print(table)
+    StandardOutput().print(table)
 
 
 def report(argv: Sequence[str]) -> None:
@@ -254,14 +254,13 @@ def show(argv: Sequence[str]) -> None:
 
 def print_run(path: Path, rows: int = 10, as_json: bool = False) -> None:
     """What was found: the indicators, a part of the front, and where the run lies."""
-    from ucb_moppo.cli.display import front_on_terminal, summary_lines
     from ucb_moppo.store.run import load_run
 
     run = load_run(path)
     if as_json:
         print(json.dumps(run.summary | {"config": run.config}, indent=2))
         return
-    console = Console()
+    console = StandardOutput()
     for line in summary_lines(run):
         console.print(line, highlight=False)
     console.print(front_on_terminal(run, rows))
@@ -290,7 +289,7 @@ def problems(argv: Sequence[str]) -> None:
             f"{spec.horizon:,}",
             ", ".join(f"{x:g}" for x in spec.reference_point),
         )
-    Console().print(table)
+    StandardOutput().print(table)
     print("\n".join(others) if others else "Any MO-Gymnasium id works as well; --all lists them.")
 
 
@@ -317,12 +316,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         finally:
             sys.stdout.flush()
     except BrokenPipeError:  # whoever reads, e.g. `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        silence(sys.stdout)
     except UcbMoppoError as fault:
-        print(f"ucb-moppo: {fault}", file=sys.stderr)
+        tell(f"ucb-moppo: {fault}", sys.stderr)
         raise SystemExit(2) from None
     except KeyboardInterrupt as stop:
-        print(f"ucb-moppo: {stop or 'interrupted'}", file=sys.stderr)
+        tell(f"ucb-moppo: {stop or 'interrupted'}", sys.stderr)
         raise SystemExit(getattr(stop, "exit_code", 130)) from None
 
 
@@ -347,4 +346,4 @@ def print_warning(
 ) -> None:
     """One line, without the place in the source unless the warning is somebody else's."""
     place = "" if issubclass(category, UcbMoppoWarning) else f" ({category.__name__}, {filename}:{lineno})"
-    print(f"ucb-moppo: warning: {message}{place}", file=sys.stderr)
+    tell(f"ucb-moppo: warning: {message}{place}", sys.stderr)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
 from typing import Any, TextIO
@@ -12,7 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from ucb_moppo.config import RunConfig
 from ucb_moppo.engine.learner import Plan, StageRecord
-from ucb_moppo.training.reporter import Reporter, Silent, format_seconds
+from ucb_moppo.training.reporter import Reporter, Silent, format_seconds, silence, tell
 
 
 def describe_plan(config: RunConfig, plan: Plan, path: Path) -> str:
@@ -80,7 +81,7 @@ class PlainLines(Silent):
         )
 
     def _print(self, text: str) -> None:
-        print(text, file=self._stream, flush=True)
+        tell(text, self._stream)
 
 
 class Bar(Silent):
@@ -118,9 +119,35 @@ class Bar(Silent):
         self._progress.stop()
 
 
+class UntilUnread:
+    """Tells another reporter, until its terminal is gone; then the run goes on in silence."""
+
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
+
+    def start(self, config: RunConfig, plan: Plan, path: Path) -> None:
+        self._try(lambda reporter: reporter.start(config, plan, path))
+
+    def iteration(self, iteration: int) -> None:
+        self._try(lambda reporter: reporter.iteration(iteration))
+
+    def stage(self, record: StageRecord) -> None:
+        self._try(lambda reporter: reporter.stage(record))
+
+    def stop(self) -> None:
+        self._try(lambda reporter: reporter.stop())
+
+    def _try(self, tell_it: Callable[[Reporter], None]) -> None:
+        try:
+            tell_it(self._reporter)
+        except OSError:
+            self._reporter = Silent()
+            silence(sys.stderr)
+
+
 def make_reporter(quiet: bool = False) -> Reporter:
     """A bar where there is a terminal to draw it on, plain lines where not, nothing when told to be quiet."""
     if quiet:
         return Silent()
     console = Console(stderr=True)
-    return Bar(console) if console.is_terminal else PlainLines()
+    return UntilUnread(Bar(console)) if console.is_terminal else PlainLines()

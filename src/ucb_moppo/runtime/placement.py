@@ -39,7 +39,7 @@ def processes_for_shards(config: MoppoConfig, sizes: Sequence[int]) -> Processes
 def processes_for_cells(cores: int, slots: int, ray_address: str | None) -> Processes:
     used = available_cores()[: cores or None]
     shares = divide_cores(used, min(slots or len(used), len(used)))
-    return Processes(shares, [len(share) for share in shares])
+    return Processes(shares, [len(share) for share in shares], interruptible=True)
 
 
 def cluster_for_shards(config: MoppoConfig, sizes: Sequence[int]) -> Place[Any]:

@@ -13,7 +13,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any, TypeVar
 
@@ -25,21 +26,25 @@ Object = TypeVar("Object")
 
 COMMAND = (
     "import sys; sys.path[:] = {path!r}; "
-    "from ucb_moppo.runtime.processes import serve_object; serve_object({fd}, {parent})"
+    "from ucb_moppo.runtime.processes import serve_object; serve_object({fd}, {parent}, {interruptible})"
 )
 SECONDS_TO_END = 2.0
+FOR_THE_PARENT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that ask a run to stop, which it does as a whole."""
 
 
-def start_process(cores: Sequence[int]) -> tuple[subprocess.Popen[bytes], Connection]:
+def start_process(cores: Sequence[int], interruptible: bool) -> tuple[subprocess.Popen[bytes], Connection]:
     """A new interpreter on ``cores`` that serves an object at the other end of the connection.
 
-    It has a session of its own: Ctrl-C at the terminal is for this process alone, which decides what to do.
+    It leaves signals to this process, which decides what to do: it has a session of its own, so that Ctrl-C at the
+    terminal does not reach it, and ignores those that are sent to every process there is. Calls of one that is
+    ``interruptible`` this process may interrupt.
     """
     ours, theirs = Pipe()
-    command = COMMAND.format(path=sys.path, fd=theirs.fileno(), parent=os.getpid())
-    with pinned(cores):
+    command = COMMAND.format(path=sys.path, fd=theirs.fileno(), parent=os.getpid(), interruptible=interruptible)
+    with pinned(cores), signals_held():
         process = subprocess.Popen(
-            [sys.executable, "-c", command],
+            [sys.executable, "-P", "-c", command],
             stdin=subprocess.DEVNULL,
             pass_fds=[theirs.fileno()],
             env=os.environ | thread_settings(len(cores)),
@@ -49,12 +54,22 @@ def start_process(cores: Sequence[int]) -> tuple[subprocess.Popen[bytes], Connec
     return process, ours
 
 
+@contextmanager
+def signals_held() -> Iterator[None]:
+    """Hold back signals for a moment: what is started meanwhile holds them back until it can let them pass."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, FOR_THE_PARENT)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class ProcessWorker(Worker[Object]):
     """What the call ``building`` makes, in a process of its own. It is being built as soon as this is made."""
 
-    def __init__(self, building: Request, cores: Sequence[int]) -> None:
+    def __init__(self, building: Request, cores: Sequence[int], interruptible: bool) -> None:
         message = building.pack()
-        self._process, self.connection = start_process(cores)
+        self._process, self.connection = start_process(cores, interruptible)
         self.cores = self._allowed = list(cores)
         self._replies, self._idle = 0, False
         self._send(message)
@@ -118,12 +133,14 @@ class Processes(Place[ProcessWorker[Any]]):
     While others are waited for, a process that has answered lends its cores to those with more threads than cores.
     """
 
-    def __init__(self, shares: Sequence[Sequence[int]], threads: Sequence[int]) -> None:
+    def __init__(
+        self, shares: Sequence[Sequence[int]], threads: Sequence[int], interruptible: bool = False
+    ) -> None:
         super().__init__(threads)
-        self._shares = shares
+        self._shares, self._interruptible = shares, interruptible
 
     def _make_worker(self, slot: int, building: Request) -> ProcessWorker[Any]:
-        return ProcessWorker(building, self._shares[slot])
+        return ProcessWorker(building, self._shares[slot], self._interruptible)
 
     def wait(self, slots: Sequence[int]) -> Sequence[int]:
         self._lend(slots)
@@ -144,10 +161,14 @@ class Processes(Place[ProcessWorker[Any]]):
 # --- in the process ----------------------------------------------------------------------------------------
 
 
-def serve_object(descriptor: int, parent: int) -> None:
+def serve_object(descriptor: int, parent: int, interruptible: bool) -> None:
     """Build what the first message describes, then answer calls of it until the other end is closed."""
-    # A shell that runs the parent in the background ignores SIGINT, which would be inherited.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in FOR_THE_PARENT:
+        signal.signal(number, signal.SIG_IGN)
+    if interruptible:
+        # Also where a shell that runs the parent in the background ignores SIGINT, which would be inherited.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, FOR_THE_PARENT)
     threading.Thread(target=end_with, args=(parent,), daemon=True).start()
     connection = Connection(descriptor)
     code = 0

@@ -5,8 +5,8 @@
       state.json          config, problem and versions it was saved with; how long the growing files were
       manifest.json       format version, and size and SHA-256 of the two
 
-A checkpoint is written in a directory of another name, synced and renamed; the last two are kept. Directories
-whose names start with a dot are debris of a process that was killed.
+A checkpoint is written in a directory of another name, synced and renamed; the last two good ones are kept.
+Directories whose names start with a dot are debris of a process that was killed.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Checkpoint(NamedTuple):
 
 
 def write_checkpoint(run: Path, checkpoint: Checkpoint) -> Path:
-    """Commit a checkpoint of the run and let go of those before the last two."""
+    """Commit a checkpoint of the run and let go of those before the last two good ones."""
     parent = inside(run, DIRECTORY)
     path, aside = parent / checkpoint.name, parent / f".{checkpoint.name}.tmp"
     files = {STATE: dump_tensors(checkpoint.tensors), FACTS: dump_json(checkpoint.facts)}
@@ -96,9 +96,29 @@ def write_checkpoint(run: Path, checkpoint: Checkpoint) -> Path:
         except OSError:
             discard(aside)
             raise
-        for old in list_checkpoints(run)[NUM_KEPT:]:
+        for old in superfluous(run, checkpoint.name):
             discard(parent / old)
     return path
+
+
+def superfluous(run: Path, newest: str) -> list[str]:
+    """Checkpoints that are older than two good ones, of which ``newest`` has just been written."""
+    names, num_good = list_checkpoints(run), 0
+    for place, name in enumerate(names):
+        if num_good == NUM_KEPT:
+            return names[place:]
+        # A damaged one does not count: it would leave a single one to fall back on.
+        num_good += name == newest or (len(names) > NUM_KEPT and is_intact(run, name))
+    return []
+
+
+def is_intact(run: Path, name: str) -> bool:
+    """Whether every byte of a checkpoint is as its manifest says."""
+    try:
+        read_files(run, name)
+    except RunFormatError:
+        return False
+    return True
 
 
 def discard(path: Path) -> None:
@@ -135,8 +155,8 @@ def list_checkpoints(run: Path) -> list[str]:
     return [match[0] for match in sorted(found, key=lambda match: (int(match[1]), int(match[2])), reverse=True)]
 
 
-def read_checkpoint(run: Path, name: str) -> Checkpoint:
-    """One checkpoint, every byte of it verified."""
+def read_files(run: Path, name: str) -> dict[str, bytes]:
+    """The files of one checkpoint, every byte of them verified."""
     where = f"{DIRECTORY}/{name}"
     path = run / where / MANIFEST
     manifest = parse_object(read_bytes(run, f"{where}/{MANIFEST}", MAX_JSON), path)
@@ -150,8 +170,14 @@ def read_checkpoint(run: Path, name: str) -> Checkpoint:
     for file, limit in LIMITS.items():
         data = read_bytes(run, f"{where}/{file}", limit)
         files[file] = verified(data, Digest.from_json(listed[file], path), path.with_name(file))
-    _, tensors = parse_tensors(files[STATE], path.with_name(STATE))
-    return Checkpoint(name, tensors, parse_object(files[FACTS], path.with_name(FACTS)))
+    return files
+
+
+def read_checkpoint(run: Path, name: str) -> Checkpoint:
+    """One checkpoint, every byte of it verified."""
+    files, place = read_files(run, name), run / DIRECTORY / name
+    _, tensors = parse_tensors(files[STATE], place / STATE)
+    return Checkpoint(name, tensors, parse_object(files[FACTS], place / FACTS))
 
 
 def check_lengths(run: Path, lengths: Mapping[str, Digest]) -> None:

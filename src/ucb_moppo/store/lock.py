@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ucb_moppo.errors import RunLockedError
-from ucb_moppo.store.storage import inside, writing
+from ucb_moppo.store.storage import inside, sync_directory, writing
 
 LOCK = ".lock"
 
@@ -21,6 +21,8 @@ def locked(run: Path) -> Iterator[None]:
     made = [path for path in (run, *run.parents) if not path.exists()]
     with writing(run):
         run.mkdir(parents=True, exist_ok=True)
+        for path in made:
+            sync_directory(path.parent)
         descriptor = os.open(inside(run, LOCK), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
     try:
         with writing(run / LOCK):

@@ -112,6 +112,9 @@ def sync_directory(path: Path) -> None:
         descriptor = os.open(path, os.O_RDONLY)
         try:
             os.fsync(descriptor)
+        except OSError as fault:
+            if fault.errno != errno.EINVAL:  # a file system that syncs no directories
+                raise
         finally:
             os.close(descriptor)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TextIO
 
 from ucb_moppo.config import RunConfig
 from ucb_moppo.engine.learner import Plan, StageRecord
@@ -40,3 +42,19 @@ def format_seconds(seconds: float) -> str:
         return f"{seconds} s"
     minutes, rest = divmod(seconds, 60)
     return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def tell(text: str, stream: TextIO) -> None:
+    """Print a line, until nobody reads any more: output is never worth a run."""
+    try:
+        print(text, file=stream, flush=True)
+    except OSError:
+        silence(stream)
+
+
+def silence(stream: TextIO) -> None:
+    """Let a stream that nobody reads lead nowhere, so that what is still in it fails nobody."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)

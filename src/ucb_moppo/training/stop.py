@@ -1,4 +1,4 @@
-"""When a run must stop: SIGINT and SIGTERM (the first asks, the second ends it at once), or its time is up."""
+"""When a run must stop: SIGINT, SIGTERM, SIGHUP (the first asks, a second ends it at once), or its time is up."""
 
 from __future__ import annotations
 
@@ -6,19 +6,21 @@ import math
 import os
 import signal
 import threading
+from contextlib import suppress
 from time import perf_counter
 from types import FrameType
 from typing import Any
 
 from ucb_moppo.errors import ConfigError
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 class StopRequest:
     """A context in which signals are noted instead of obeyed; ``signal`` is the one that came, if any.
 
-    Only the main thread may handle signals: elsewhere nothing changes.
+    SIGTERM or SIGHUP that the process ignores stays ignored: `nohup` asks for that, and a process of a sweep is
+    asked to stop by its parent alone. Only the main thread may handle signals: elsewhere nothing changes.
     """
 
     def __init__(self) -> None:
@@ -27,7 +29,8 @@ class StopRequest:
 
     def __enter__(self) -> StopRequest:
         if threading.current_thread() is threading.main_thread():
-            self._before = {number: signal.signal(number, self._note) for number in SIGNALS}
+            heeded = [n for n in SIGNALS if n == signal.SIGINT or signal.getsignal(n) != signal.SIG_IGN]
+            self._before = {number: signal.signal(number, self._note) for number in heeded}
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -40,7 +43,8 @@ class StopRequest:
         self.signal = number
         name = signal.Signals(number).name
         # Not print: the signal may have come in the middle of one, and streams are not reentrant.
-        os.write(2, f"{name}: saving at the next safe point; once more to stop at once\n".encode())
+        with suppress(OSError):  # whoever would read it may have been stopped as well
+            os.write(2, f"{name}: saving at the next safe point; once more to stop at once\n".encode())
 
 
 class Deadline:

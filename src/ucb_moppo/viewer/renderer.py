@@ -101,7 +101,7 @@ class Renderer:
 
 def render_rows(path: Path, rows: Sequence[int]) -> Iterator[Mapping[str, Any]]:
     """Render rows in another process; what it tells, and an error for every row it did not get to."""
-    command = [sys.executable, "-m", "ucb_moppo.viewer.video", str(path), *map(str, rows)]
+    command = [sys.executable, "-P", "-m", "ucb_moppo.viewer.video", str(path), *map(str, rows)]
     settled: set[int] = set()
     with subprocess.Popen(
         command,
