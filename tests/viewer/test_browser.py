@@ -181,7 +181,7 @@ def test_a_run_that_trains_on_is_followed(page, tmp_path):
         summary = json.loads((run / "summary.json").read_text())
         rewrite(run, "summary.json", json.dumps(summary | {"training_steps": 123_456, "finished": True}).encode())
         page.wait_for_function(
-            "() => document.querySelector('#status').innerText.includes('123,456 training steps')"
+            "() => document.querySelector('#status')?.innerText.includes('123,456 training steps')"
         )
         assert "finished" in page.inner_text("#status")
 

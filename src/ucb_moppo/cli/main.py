@@ -135,7 +135,7 @@ def parse_train(argv: Sequence[str]) -> tuple[Train[Any], RunSettings]:
         raise ConfigError(NO_PROBLEM)
     named = {"problem": first.settings.problem, "method": method, "preset": named_option(argv, "--preset")}
     data = file | {name: value for name, value in named.items() if value}
-    choice = parse_options(argv, usage, from_json({"problem": ""} | data))
+    choice = parse_options(argv, usage, from_json(data if file else {"problem": ""} | data))
     settings = to_settings(choice.settings, kind)
     settings.check()
     return choice, override(settings, **read_settings(choice.set))
