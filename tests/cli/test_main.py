@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from problem_sizes import PROBLEM_SIZES
 from rich.console import Console
+from sample_runs import SampleRun, rewrite
 from trade_runs import EVALUATION_STEPS, NUM_STAGES, PROBLEM, trade_arguments, train_trade
 
 from ucb_moppo.algos.ppo.settings import PPOSettings
@@ -336,6 +337,20 @@ def test_problems_lists_what_there_is(capsys: Capture) -> None:
     assert all(name in text for name in PROBLEM_SIZES)
     cli.main(["problems", "--all"])
     assert "\nminecart-v0\n" in capsys.readouterr().out
+
+
+def test_words_of_a_run_are_shown_as_words(tmp_path: Path, capsys: Capture) -> None:
+    """Neither a terminal's escape sequences nor what rich takes for markup."""
+    run = SampleRun().write(tmp_path / "run")
+    summary = json.loads((run / "summary.json").read_text())
+    summary |= {"method": "\x1b[2Jucb[/x]", "objectives": ["[/bold]speed", "\x07energy"]}
+    rewrite(run, "summary.json", json.dumps(summary).encode())
+    cli.main(["show", str(run)])
+    shown = capsys.readouterr().out
+    assert "\x1b[2J" not in shown
+    assert "\x07" not in shown
+    for words in ("[2Jucb[/x] on", "[/bold]speed", "energy"):
+        assert words in shown
 
 
 # --- before and during a run -------------------------------------------------------------------------------

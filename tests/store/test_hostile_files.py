@@ -24,7 +24,13 @@ from tiny_runs import tiny_settings
 import ucb_moppo
 from ucb_moppo.config import resolve
 from ucb_moppo.envs import make_spec
-from ucb_moppo.errors import DamagedFileError, RunFormatError, StorageError, UcbMoppoWarning, UnsafeFileError
+from ucb_moppo.errors import (
+    DamagedFileError,
+    RunFormatError,
+    StorageError,
+    UcbMoppoWarning,
+    UnsafeFileError,
+)
 from ucb_moppo.store.checkpoint import Checkpoint, find_checkpoint, write_checkpoint
 from ucb_moppo.store.layout import LIMITS, MANIFEST
 from ucb_moppo.store.storage import dump_tensors, inside, make_digest, parse_tensors

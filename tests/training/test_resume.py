@@ -6,6 +6,8 @@ import dataclasses
 import json
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -216,12 +218,20 @@ def test_a_changed_library_is_named(broken: Path, monkeypatch: pytest.MonkeyPatc
     resume(broken, force=True)
 
 
+def test_other_numerics_are_named(broken: Path) -> None:
+    """In a process of its own: JAX reads the variable when it is imported."""
+    command = [sys.executable, "-m", "ucb_moppo", "resume", str(broken), "--quiet"]
+    done = subprocess.run(command, env=os.environ | {"JAX_ENABLE_X64": "1"}, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "was saved under other conditions: numerics x64: False is now True" in done.stderr
+
+
 def test_a_setting_that_did_not_exist_yet_has_its_default(broken: Path) -> None:
     """A run saved before there was a choice of acquisitions had the one that is the default."""
     for name in list_checkpoints(broken):
         facts = broken / "checkpoints" / name / "state.json"
         data = json.loads(facts.read_text())
-        del data["config"]["search"]["acquisition"], data["config"]["indicators"]
+        del data["config"]["search"]["acquisition"], data["config"]["indicators"], data["numerics"]
         facts.write_text(json.dumps(data))
         manifest = facts.with_name("manifest.json")
         digests = json.loads(manifest.read_text())

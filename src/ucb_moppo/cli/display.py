@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
+from rich.text import Text
 
 from ucb_moppo.store.layout import PICTURE
 from ucb_moppo.store.run import Run
@@ -19,6 +20,11 @@ class StandardOutput(Console):
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
+
+
+def plain(words: object) -> Text:
+    """Words of a file as they are: nothing in them is markup or moves the cursor."""
+    return Text("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(words)))
 
 
 def summary_lines(run: Run) -> list[str]:
@@ -52,7 +58,7 @@ def front_on_terminal(run: Run, rows: int) -> Table:
     order = np.argsort(front.returns[:, 0])
     chosen = order[np.unique(np.linspace(0, len(order) - 1, min(rows, len(order))).round().astype(int))]
     title = f"{len(chosen)} of {len(order)} points of the front"
-    table = Table("policy", "weight", *names, title=title, title_justify="left")
+    table = Table("policy", "weight", *(Column(plain(name)) for name in names), title=title, title_justify="left")
     for i in chosen:
         weight = ", ".join(f"{x:.3f}" for x in front.weights[i])
         table.add_row(str(front.policy[i]), weight, *(f"{x:,.1f}" for x in front.returns[i]))

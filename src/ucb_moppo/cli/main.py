@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar, cast
 import tyro
 from rich.table import Column, Table
 
-from ucb_moppo.cli.display import StandardOutput, front_on_terminal, summary_lines
+from ucb_moppo.cli.display import StandardOutput, front_on_terminal, plain, summary_lines
 from ucb_moppo.cli.options import (
     Bench,
     Evaluate,
@@ -262,7 +262,7 @@ def print_run(path: Path, rows: int = 10, as_json: bool = False) -> None:
         return
     console = StandardOutput()
     for line in summary_lines(run):
-        console.print(line, highlight=False)
+        console.print(plain(line))
     console.print(front_on_terminal(run, rows))
 
 

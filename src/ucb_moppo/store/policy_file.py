@@ -126,6 +126,8 @@ def check_actors(spec: EnvSpec, network: Network, tensors: Mapping[str, NDArray]
             raise RunFormatError(f"{path} has no {name}")
         if shapes[name] != shape or tensors[name].dtype != np.float32:
             raise RunFormatError(f"{path}: {name} is {tensors[name].dtype} {shapes[name]}, not float32 {shape}")
+        if not np.isfinite(tensors[name]).all():
+            raise RunFormatError(f"{path}: {name} holds numbers that are not finite")
 
 
 def actor_shapes(

@@ -24,6 +24,7 @@ from ucb_moppo.store.checkpoint import (
 )
 from ucb_moppo.store.policy_file import spec_to_json
 from ucb_moppo.store.writer import RunWriter
+from ucb_moppo.training.numerics import describe_numerics
 from ucb_moppo.training.reporter import Reporter
 from ucb_moppo.training.stop import Deadline, StopRequest
 
@@ -158,7 +159,12 @@ class Recorder:
 
 def make_facts(config: RunConfig, spec: EnvSpec) -> dict[str, Any]:
     """What a checkpoint and a run that continues from it must agree on."""
-    return {"config": config.to_json(), "problem": spec_to_json(spec), "version": versions(config.method)}
+    return {
+        "config": config.to_json(),
+        "problem": spec_to_json(spec),
+        "version": versions(config.method),
+        "numerics": describe_numerics(),
+    }
 
 
 def metrics_line(record: StageRecord) -> dict[str, Any]:

@@ -75,6 +75,8 @@ def check_resumable(path: Path, method: str) -> None:
 
 def check_agreement(path: Path, saved: Mapping[str, Any], now: Mapping[str, Any], force: bool) -> None:
     """Refuse to continue a run under other conditions than it was saved under, unless told to."""
+    if "numerics" not in saved:  # of a version that did not note them
+        now = {name: value for name, value in now.items() if name != "numerics"}
     before = {name: saved.get(name) for name in now} | {"config": completed(saved.get("config"))}
     changes = list(differences(before, json.loads(json.dumps(now))))
     if changes and not force:
