@@ -8,6 +8,7 @@ import pickle
 import resource
 import shutil
 import struct
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sample_runs import random_tensors
+from sample_runs import random_tensors, rewrite
 from tiny_runs import tiny_settings
 
 import ucb_moppo
@@ -27,12 +28,14 @@ from ucb_moppo.envs import make_spec
 from ucb_moppo.errors import (
     DamagedFileError,
     RunFormatError,
+    RunLockedError,
     StorageError,
     UcbMoppoWarning,
     UnsafeFileError,
 )
 from ucb_moppo.store.checkpoint import Checkpoint, find_checkpoint, write_checkpoint
 from ucb_moppo.store.layout import LIMITS, MANIFEST
+from ucb_moppo.store.lock import locked
 from ucb_moppo.store.storage import dump_tensors, inside, make_digest, parse_tensors
 from ucb_moppo.store.writer import RunWriter
 from ucb_moppo.training.record import make_facts
@@ -443,6 +446,66 @@ def test_hostile_sizes_take_no_memory(run: Path, tmp_path: Path) -> None:
 
 # What workers say to processes that they have started themselves; it opens no file.
 SPEAKS_TO_OWN_PROCESSES = {"runtime/worker.py"}
+
+
+def test_a_lock_that_is_another_file_too_is_refused(tmp_path: Path) -> None:
+    """A hard link: writing the holder's number into it would change the other file."""
+    other = tmp_path / "precious"
+    other.write_text("untouched")
+    (tmp_path / "run").mkdir()
+    os.link(other, tmp_path / "run" / ".lock")
+    with pytest.raises(UnsafeFileError, match=r"\.lock is not a file of its own"), locked(tmp_path / "run"):
+        pass
+    assert other.read_text() == "untouched"
+
+
+def test_a_deleted_lock_file_admits_nobody(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    with locked(run):
+        (run / "config.json").touch()
+        (run / ".lock").unlink()
+        with pytest.raises(RunLockedError), locked(run):
+            pass
+    with locked(run):
+        pass
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_holds_no_lock(tmp_path: Path) -> None:
+    """It lives on when the parent has let go, or is gone."""
+    run, (reading, writing_end) = tmp_path / "run", os.pipe()
+    program = (
+        "import os, sys, time\n"
+        "from pathlib import Path\n"
+        "from ucb_moppo.store.lock import locked\n"
+        f"with locked(Path({str(run)!r})):\n"
+        f"    Path({str(run / 'config.json')!r}).touch()\n"
+        "    if os.fork() == 0:\n"
+        "        os.write(1, b'forked')\n"
+        f"        os.read({reading}, 1)\n"
+        "        os._exit(0)\n"
+        "    time.sleep(600)\n"
+    )
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, pass_fds=[reading], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.read(6) == b"forked"
+        with pytest.raises(RunLockedError), locked(run):
+            pass
+        parent.kill()
+        parent.wait()
+        with locked(run):  # the child is still there
+            pass
+        os.write(writing_end, b"x")
+
+
+def test_parameters_that_are_not_finite_are_refused(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    tensors = {name: array.copy() for name, array in ucb_moppo.load(run).tensors().items()}  # type: ignore[union-attr]
+    tensors["actor.head.bias"][1, 0] = np.nan
+    rewrite(run, "policies.safetensors", dump_tensors(tensors))
+    with pytest.raises(RunFormatError, match=r"actor\.head\.bias holds numbers that are not finite"):
+        ucb_moppo.load(run).tensors()  # type: ignore[union-attr]
 
 
 def test_nothing_that_reads_imports_pickle() -> None:
