@@ -1,0 +1,36 @@
+"""Settings as they are given, and the config they resolve to: two types, and nothing is left open in the second.
+
+``config.json`` of a run holds what was decided. May import the root, and of other rooms what is to be set there.
+"""
+
+from ucb_moppo.config.presets import default_settings, from_json, make_settings
+from ucb_moppo.config.published import published_settings
+from ucb_moppo.config.resolved import Division, MoppoConfig, PeerConfig, RunConfig, resolve
+from ucb_moppo.config.settings import (
+    AUTO,
+    MoppoSettings,
+    PeerSettings,
+    RunSettings,
+    override,
+    setting_types,
+    settings_type,
+)
+
+__all__ = [
+    "AUTO",
+    "Division",
+    "MoppoConfig",
+    "MoppoSettings",
+    "PeerConfig",
+    "PeerSettings",
+    "RunConfig",
+    "RunSettings",
+    "default_settings",
+    "from_json",
+    "make_settings",
+    "override",
+    "published_settings",
+    "resolve",
+    "setting_types",
+    "settings_type",
+]

@@ -1,0 +1,215 @@
+"""Settings as they are given: what a run can be told, how that is checked, changed and written.
+
+Every run has `RunSettings`; our methods add how they learn and search (`MoppoSettings`), another's method adds its
+own published settings (`PeerSettings`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
+
+from ucb_moppo.algos.ppo.settings import PPOSettings, check_ppo
+from ucb_moppo.envs import PROTOCOLS
+from ucb_moppo.errors import ConfigError, nearest_names, require
+from ucb_moppo.registry import (
+    ACQUISITIONS,
+    EXECUTORS,
+    INDICATORS,
+    METHODS,
+    SELECTIONS,
+    SURROGATES,
+    Registry,
+)
+from ucb_moppo.search.settings import SearchSettings, check_search
+
+PresetName = Literal["tuned", "paper", "quick"]
+SECTIONS = ("ppo", "search")
+"""Fields that hold settings of ours in a group of their own."""
+OWN = "settings"
+"""The field that holds the settings of another's method."""
+AUTO = "auto"
+"""The executor that is chosen where a run is made: processes for several shards on several cores, else local."""
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """What every run is told, whoever trains. A text beside a type says how None is decided."""
+
+    problem: str
+    """One of the six problems, an MO-Gymnasium id, or package.module:env-id."""
+    method: str = "ucb"
+    """How weights are chosen and policies trained."""
+    seed: int = 0
+    """Seed of everything random; the same seed gives the same bits."""
+    steps: int = 5_000_000
+    """Training steps over all policies, those of another method's pre-training included."""
+    protocol: str = "gymnasium"
+    """How the six problems are set up: Gymnasium's models and 1,000 steps, or PGMORL's changes to them and 500."""
+    horizon: Annotated[int | None, "the problem's own"] = None
+    """Episode length in training and evaluation."""
+    reference_point: Annotated[tuple[float, ...] | None, "the problem's own"] = None
+    """Reference point of the hypervolume, a number per objective."""
+    episodes: int = 1
+    """Evaluation episodes per weight."""
+    indicators: Annotated[tuple[str, ...], "none"] = ()
+    """More indicators to record at every evaluation, each as module:name."""
+    threads: int = 0
+    """Threads of simulation, of each shard or of another method's libraries (0: one per core it has)."""
+    checkpoint_stages: int = 1
+    """Stages from one checkpoint to the next; more where saving would take over 2% of the time."""
+    checkpoint_seconds: float = 60.0
+    """Save within a stage too once the last checkpoint is this old."""
+    preset: PresetName = "tuned"
+    """tuned: best measured settings per problem; paper: the paper's values; quick: a first look in minutes."""
+
+    def check(self) -> None:
+        """Refuse values that cannot be, whatever the problem is."""
+        kind = settings_type(self.method)
+        require(isinstance(self, kind), f"method {self.method} takes {kind.__name__}: begin with make_settings")
+        for name, known in (("preset", get_args(PresetName)), ("protocol", tuple(PROTOCOLS))):
+            value = getattr(self, name)
+            require(value in known, f"unknown {name} {value!r}; {nearest_names(str(value), known)}")
+        for indicator in self.indicators:
+            INDICATORS.check(indicator)
+            require(indicator not in INDICATORS, f"indicator {indicator!r} is recorded anyway; leave it out")
+        self._check_counts("steps", "episodes", "checkpoint_stages", "horizon")
+        require(0 <= self.seed < 2**32, f"seed is {self.seed}; it must lie in [0, 2**32)")
+        require(self.threads >= 0, f"threads is {self.threads}; it must not be negative")
+        seconds = self.checkpoint_seconds
+        require(0 <= seconds < math.inf, f"checkpoint_seconds is {seconds}; it must be a number from 0")
+
+    def _check_counts(self, *names: str) -> None:
+        for name in names:
+            value = getattr(self, name)
+            require(value is None or value >= 1, f"{name} is {value}; it must be at least 1")
+
+    def take_unknown(self, unknown: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
+        """Fields that hold settings of other names than the known ones; refused where there is no such field."""
+        for name in unknown:
+            raise ConfigError(f"unknown setting {name!r}; {nearest_names(name, known)}")
+        return {}
+
+    def names(self) -> list[tuple[Registry[Any], str]]:
+        """Everything that the settings name, with the registry to find it in."""
+        return [(METHODS, self.method), *((INDICATORS, indicator) for indicator in self.indicators)]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for ``config.json``."""
+        return fields_of(self)
+
+
+@dataclass(frozen=True)
+class MoppoSettings(RunSettings):
+    """A run of one of our methods."""
+
+    executor: str = "auto"
+    """Where shards of policies run."""
+    shards: Annotated[int | None, "one per core, 1 for a short run and for --executor local"] = None
+    """S, groups of policies that train side by side; part of what the last bits of a result depend on."""
+    ray_address: Annotated[str | None, "a Ray of its own on this machine"] = None
+    """Address of a running Ray cluster, for --executor ray."""
+    ppo: PPOSettings = field(default_factory=PPOSettings)
+    search: SearchSettings = field(default_factory=SearchSettings)
+
+    @property
+    def rollout_steps(self) -> int:
+        """T, steps of every environment in an iteration."""
+        return self.ppo.samples // self.search.active
+
+    def check(self) -> None:
+        """Refuse what our methods cannot be told."""
+        super().check()
+        check_ppo(self.ppo)
+        check_search(self.search)
+        EXECUTORS.check(self.executor, AUTO)
+        self._check_counts("shards")
+        require(
+            self.ppo.samples % self.search.active == 0,
+            f"samples ({self.ppo.samples}) must be a multiple of active ({self.search.active}), "
+            f"so that every environment takes the same number of steps",
+        )
+
+    def names(self) -> list[tuple[Registry[Any], str]]:
+        """Everything that the settings name, the parts of the search among it."""
+        parts = (ACQUISITIONS, SURROGATES, SELECTIONS)
+        return [*super().names(), *((registry, getattr(self.search, registry.kind)) for registry in parts)]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, each section an object of its own."""
+        return super().to_json() | {section: fields_of(getattr(self, section)) for section in SECTIONS}
+
+
+@dataclass(frozen=True)
+class PeerSettings(RunSettings):
+    """A run of another's method, evaluated on the weights of a run of ours, and as often."""
+
+    policies: Annotated[int | None, "the preset's"] = None
+    """Sub-spaces of the weights to evaluate on: the policies of the run of ours to compare with."""
+    probes: Annotated[int | None, "the preset's"] = None
+    """Weights of each sub-space to evaluate on: the probes of the run of ours to compare with."""
+    evaluations: Annotated[int | None, "as many as a run of ours makes"] = None
+    """Evaluations after the first, evenly spaced over the steps."""
+    settings: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    """The method's own settings: the published ones for the problem, under those that were given."""
+
+    def check(self) -> None:
+        """Refuse counts that cannot be; its own settings are checked when they are resolved."""
+        super().check()
+        self._check_counts("policies", "probes", "evaluations")
+
+    def take_unknown(self, unknown: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
+        """Take every other name for one of the method's own settings."""
+        return {"settings": {**self.settings, **unknown}}
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, the method's own settings an object of their own."""
+        return super().to_json() | {"settings": dict(self.settings)}
+
+
+Settings = TypeVar("Settings", bound=RunSettings)
+
+
+def settings_type(method: str) -> type[MoppoSettings] | type[PeerSettings]:
+    """What a method can be told: the one place that asks whose it is."""
+    METHODS.check(method)
+    ours = method in METHODS and METHODS.entries[method].ours
+    return MoppoSettings if ours else PeerSettings
+
+
+def setting_types(kind: type[RunSettings]) -> dict[str, Any]:
+    """The type of every setting by name, those of the sections among them."""
+    types = get_type_hints(kind)
+    types.pop(OWN, None)
+    sections = [types.pop(section) for section in SECTIONS if section in types]
+    return types | {name: hint for section in sections for name, hint in get_type_hints(section).items()}
+
+
+def override(settings: Settings, /, **changes: Any) -> Settings:
+    """``settings`` with some replaced by name, whichever section they belong to; None leaves one alone."""
+    changes = {name: _tupled(value) for name, value in changes.items() if value is not None}
+    holders = {section: getattr(settings, section) for section in SECTIONS if hasattr(settings, section)}
+    own = {f.name for f in dataclasses.fields(settings)} - {*holders, OWN}
+    known = own | {f.name for holder in holders.values() for f in dataclasses.fields(holder)}
+    top = {name: value for name, value in changes.items() if name in own}
+    unknown = {name: value for name, value in changes.items() if name not in known}
+    top |= settings.take_unknown(unknown, known)
+    for section, holder in holders.items():
+        names = {f.name for f in dataclasses.fields(holder)}
+        top[section] = dataclasses.replace(holder, **{n: v for n, v in changes.items() if n in names})
+    changed = dataclasses.replace(settings, **top)
+    changed.check()
+    return changed
+
+
+def _tupled(value: Any) -> Any:
+    return tuple(_tupled(item) for item in value) if isinstance(value, (list, tuple)) else value
+
+
+def fields_of(holder: Any) -> dict[str, Any]:
+    """The fields of a dataclass by name."""
+    return {f.name: getattr(holder, f.name) for f in dataclasses.fields(holder)}
