@@ -17,7 +17,8 @@ VECTOR_FEATURES = ("sse4_2", "avx", "avx2", "fma", "avx512", "amx", "asimd", "sv
 def describe_numerics() -> dict[str, Any]:
     """Plain data that two processes must share to compute the same bits."""
     config: Any = jax.config
-    kernels = {str(pool["architecture"]) for pool in threadpool_info() if pool["internal_api"] == "openblas"}
+    # Numpy's own, which acts; other libraries bring more of them along when they are loaded.
+    numpys = [pool for pool in threadpool_info() if "numpy" in pool["filepath"]]
     return {
         "x64": bool(config.jax_enable_x64),
         "matmul_precision": str(config.jax_default_matmul_precision),
@@ -25,7 +26,7 @@ def describe_numerics() -> dict[str, Any]:
         "device": jax.devices()[0].device_kind,
         "machine": platform.machine(),
         "cpu_features": cpu_features(),
-        "blas": sorted(kernels),
+        "blas": sorted({str(pool.get("architecture")) for pool in numpys}),
     }
 
 
