@@ -17,8 +17,8 @@ class LoopEnded(BaseException):
 def iterate_loop(loop: Callable[[Callable[[News], None]], None]) -> Generator[News, None, None]:
     """Yield whatever ``loop`` passes to its callback; closing the iterator ends the loop at its next call.
 
-    The loop has a thread of its own, but never runs beside its reader: one always waits for the other. Changing
-    over takes some twenty microseconds.
+    The loop has a thread of its own, but never runs beside its reader: one always waits for the other, which
+    costs a little at every call.
     """
     news: SimpleQueue[tuple[bool, News | None, BaseException | None]] = SimpleQueue()
     turns: SimpleQueue[bool] = SimpleQueue()
