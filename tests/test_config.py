@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ucb_moppo.algos.ppo.settings import PPOSettings
+from ucb_moppo.algos.ppo.ppo_settings import PPOSettings
 from ucb_moppo.config import (
     default_settings,
     from_json,

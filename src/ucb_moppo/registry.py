@@ -143,7 +143,7 @@ METHODS = Registry(
             "ucb_moppo.peers.pdmorl:PDMORL",
             "one TD3 policy for every preference, with relabelled replay",
             ours=False,
-            published="ucb_moppo.peers.pdmorl.settings:published",
+            published="ucb_moppo.peers.pdmorl.pdmorl_settings:published",
             packages=_BASELINES,
             resumable=False,
             extra="peers",

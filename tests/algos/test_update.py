@@ -13,7 +13,7 @@ from scipy import stats as scipy_stats
 
 from ucb_moppo.algos.base import Transitions
 from ucb_moppo.algos.ppo.ppo import PPO
-from ucb_moppo.algos.ppo.settings import PPOSettings
+from ucb_moppo.algos.ppo.ppo_settings import PPOSettings
 from ucb_moppo.algos.ppo.update import (
     Minibatch,
     PolicyState,

@@ -17,7 +17,7 @@ from rich.console import Console
 from sample_runs import SampleRun, rewrite
 from trade_runs import EVALUATION_STEPS, NUM_STAGES, PROBLEM, trade_arguments, train_trade
 
-from ucb_moppo.algos.ppo.settings import PPOSettings
+from ucb_moppo.algos.ppo.ppo_settings import PPOSettings
 from ucb_moppo.cli import main as cli
 from ucb_moppo.cli.progress import Bar
 from ucb_moppo.config import (
@@ -33,7 +33,7 @@ from ucb_moppo.engine.learner import Plan, StageRecord
 from ucb_moppo.engine.shard import Timing
 from ucb_moppo.engine.trainer import Trainer
 from ucb_moppo.envs import PROBLEMS, make_spec
-from ucb_moppo.search.settings import SearchSettings
+from ucb_moppo.search.search_settings import SearchSettings
 from ucb_moppo.store.run import Run
 from ucb_moppo.training.reporter import format_seconds
 

@@ -16,8 +16,8 @@ from ucb_moppo.objectives.weights import even_weights
 from ucb_moppo.peers.base import Counts, environments_of
 from ucb_moppo.peers.pdmorl.interpolation import fit_interpolation, key_preferences
 from ucb_moppo.peers.pdmorl.networks import apply_actor
+from ucb_moppo.peers.pdmorl.pdmorl_settings import PDMORLSettings, published
 from ucb_moppo.peers.pdmorl.peer import PDMORL, make_schedules
-from ucb_moppo.peers.pdmorl.settings import PDMORLSettings, published
 
 TRADE = "probe_envs:probe/Trade-v0"
 BALL = "probe_envs:probe/Ball-v0"

@@ -11,8 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from ucb_moppo.algos.stacked import stack_states
 from ucb_moppo.peers.pdmorl.interpolation import fit_interpolation, key_preferences
 from ucb_moppo.peers.pdmorl.networks import apply_actor, apply_critics, count_parameters
+from ucb_moppo.peers.pdmorl.pdmorl_settings import PDMORLSettings
 from ucb_moppo.peers.pdmorl.replay import Samples
-from ucb_moppo.peers.pdmorl.settings import PDMORLSettings
 from ucb_moppo.peers.pdmorl.update import (
     actor_turns,
     init_learner,

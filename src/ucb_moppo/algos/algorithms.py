@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ucb_moppo.algos.base import Algorithm
 from ucb_moppo.algos.ppo.ppo import PPO
-from ucb_moppo.algos.ppo.settings import PPOSettings
+from ucb_moppo.algos.ppo.ppo_settings import PPOSettings
 
 
 def make_algorithm(settings: PPOSettings, num_iterations: int) -> Algorithm:

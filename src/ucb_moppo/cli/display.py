@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
+from ucb_moppo.registry import INDICATORS
 from ucb_moppo.store.layout import PICTURE
 from ucb_moppo.store.run import Run
 from ucb_moppo.training.reporter import format_seconds
@@ -34,9 +35,7 @@ def summary_lines(run: Run) -> list[str]:
     state = "finished" if found["finished"] else early
     return [
         f"{found['method']} on {found['problem']}, seed {found['seed']}, {state}",
-        f"HV {found['hypervolume']:.4g}   EU {found['expected_utility']:.4g}   "
-        f"sparsity {found['sparsity']:.4g}   {found['cardinality']} points on the front "
-        f"from {found['policies']} policies",
+        f"{describe_indicators(found)} from {found['policies']} policies",
         f"{describe_steps(found)} in {format_seconds(found['seconds'])}",
         *(
             f"policy {event['policy']} diverged in iteration {event['iteration']} and was {event['action']}"
@@ -44,6 +43,20 @@ def summary_lines(run: Run) -> list[str]:
         ),
         f"run: {run.path}   picture: {run.path / PICTURE}",
     ]
+
+
+def describe_indicators(found: Mapping[str, Any]) -> str:
+    """Every indicator with its label: what is measured behind it, what is counted before it."""
+    labels = {name: entry.help for name, entry in INDICATORS.entries.items()}
+    return "   ".join(
+        f"{found[name]} {label}" if isinstance(found[name], int) else f"{label} {found[name]:.4g}"
+        for name, label in labels.items()
+    )
+
+
+def indicator_cells(found: Mapping[str, Any]) -> list[str]:
+    """Every indicator as a cell of a table, in the order of the registry."""
+    return [f"{found[name]:.4g}" for name in INDICATORS]
 
 
 def describe_steps(summary: Mapping[str, Any]) -> str:

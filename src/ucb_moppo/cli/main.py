@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar, cast
 import tyro
 from rich.table import Column, Table
 
-from ucb_moppo.cli.display import StandardOutput, front_on_terminal, plain, summary_lines
+from ucb_moppo.cli.display import (
+    StandardOutput,
+    describe_indicators,
+    front_on_terminal,
+    indicator_cells,
+    plain,
+    summary_lines,
+)
 from ucb_moppo.cli.options import (
     Bench,
     Evaluate,
@@ -29,6 +36,7 @@ from ucb_moppo.cli.options import (
 from ucb_moppo.cli.settings_options import to_options, to_settings
 from ucb_moppo.config import RunSettings, from_json, override, settings_type
 from ucb_moppo.errors import ConfigError, UcbMoppoError, UcbMoppoWarning, nearest_names
+from ucb_moppo.registry import INDICATORS
 from ucb_moppo.training.reporter import silence, tell
 
 USAGE = """ucb-moppo: find a Pareto set of policies for problems with several objectives
@@ -173,14 +181,12 @@ def evaluate(argv: Sequence[str]) -> None:
     if choice.json:
         print(json.dumps(result, indent=2))
         return
-    table = Table("weights per policy", "episodes", "HV", "EU", "sparsity", "on the front", "steps")
+    labels = [entry.help for entry in INDICATORS.entries.values()]
+    table = Table("weights per policy", "episodes", *labels, "steps")
     table.add_row(
         str(result["weights_per_policy"]),
         str(result["episodes"]),
-        f"{result['hypervolume']:.4g}",
-        f"{result['expected_utility']:.4g}",
-        f"{result['sparsity']:.4g}",
-        str(result["cardinality"]),
+        *indicator_cells(result),
         f"{result['evaluation_steps']:,}",
     )
     StandardOutput().print(table)
@@ -200,11 +206,8 @@ def interpolate(argv: Sequence[str]) -> None:
 
     def say(result: dict[str, Any]) -> None:
         if not choice.quiet:
-            print(
-                f"{result['weights_per_policy']} weights per policy: HV {result['hypervolume']:.4g}  "
-                f"sparsity {result['sparsity']:.4g}  {result['cardinality']} points on the front",
-                file=sys.stderr,
-            )
+            found = describe_indicators(result)
+            print(f"{result['weights_per_policy']} weights per policy: {found}", file=sys.stderr)
 
     results = interpolate_run(choice.run, choice.weights, choice.episodes, threads=choice.threads, on_result=say)
     if choice.json:

@@ -15,7 +15,7 @@ from ucb_moppo.envs import found_by_import
 from ucb_moppo.errors import require
 from ucb_moppo.objectives.weights import MAX_LATTICE_POINTS, default_num_candidates, default_num_policies
 from ucb_moppo.registry import EXECUTORS
-from ucb_moppo.search.settings import SearchConfig, SearchSettings
+from ucb_moppo.search.search_settings import SearchConfig, SearchSettings
 from ucb_moppo.spec import EnvSpec
 
 MIN_STEPS_TO_SHARD = 200_000

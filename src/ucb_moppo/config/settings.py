@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
 
-from ucb_moppo.algos.ppo.settings import PPOSettings, check_ppo
+from ucb_moppo.algos.ppo.ppo_settings import PPOSettings, check_ppo
 from ucb_moppo.envs import PROTOCOLS
 from ucb_moppo.errors import ConfigError, nearest_names, require
 from ucb_moppo.registry import (
@@ -25,7 +25,7 @@ from ucb_moppo.registry import (
     SURROGATES,
     Registry,
 )
-from ucb_moppo.search.settings import SearchSettings, check_search
+from ucb_moppo.search.search_settings import SearchSettings, check_search
 
 PresetName = Literal["tuned", "paper", "quick"]
 SECTIONS = ("ppo", "search")

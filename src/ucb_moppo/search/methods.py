@@ -18,8 +18,8 @@ from ucb_moppo.errors import ConfigError
 from ucb_moppo.objectives.pareto import pareto_front
 from ucb_moppo.registry import ACQUISITIONS, METHODS, SELECTIONS, SURROGATES
 from ucb_moppo.search.acquisition import Score, optimistic_values, ucb_beta, zero_beta
+from ucb_moppo.search.search_settings import SearchConfig
 from ucb_moppo.search.selection import Select
-from ucb_moppo.search.settings import SearchConfig
 from ucb_moppo.search.surrogate import (
     Prediction,
     Surrogate,

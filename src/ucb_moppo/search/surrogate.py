@@ -20,7 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import ElasticNet
 
 from ucb_moppo.errors import ConfigError
-from ucb_moppo.search.settings import SearchConfig
+from ucb_moppo.search.search_settings import SearchConfig
 
 FloatArray = NDArray[np.float64]
 

@@ -11,18 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucb_moppo.errors import ConfigError, RunFormatError
+from ucb_moppo.registry import INDICATORS
 from ucb_moppo.store.storage import replace_file
 
 STUDY_FILE = "interpolation.csv"
-STUDY_COLUMNS = (
-    "weights_per_policy",
-    "hypervolume",
-    "expected_utility",
-    "sparsity",
-    "cardinality",
-    "evaluation_steps",
-    "episodes",
-)
+STUDY_COLUMNS = ("weights_per_policy", *INDICATORS, "evaluation_steps", "episodes")
 
 
 def interpolate_run(

@@ -95,7 +95,7 @@ def make_trainer(config: MoppoConfig, spec: EnvSpec, begun: float) -> Learner:
 
 def make_peer_learner(config: PeerConfig, spec: EnvSpec, begun: float) -> Learner:
     """Another's method, or a user's own."""
-    from ucb_moppo.peers.learner import PeerLearner  # what ours do not need is not loaded
+    from ucb_moppo.peers.peer_learner import PeerLearner  # what ours do not need is not loaded
 
     return PeerLearner(config, spec, begun)
 

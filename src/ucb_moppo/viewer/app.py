@@ -19,7 +19,7 @@ from ucb_moppo.objectives.weights import check_weights
 from ucb_moppo.report.data import RunData
 from ucb_moppo.report.tables import slug
 from ucb_moppo.store.run import Run
-from ucb_moppo.viewer import figures, layout
+from ucb_moppo.viewer import figures, page_layout
 from ucb_moppo.viewer.choice import Choice, choice_at, choose, find_neighbours
 from ucb_moppo.viewer.renderer import Renderer
 from ucb_moppo.viewer.sources import MAIN, OTHER, Source
@@ -47,7 +47,7 @@ def make_app(sources: Mapping[str, Source], renderer: Renderer, host: str = "127
         title=f"{sources[MAIN].path.resolve().name} · ucb-moppo",
         update_title="",
     )
-    app.layout = lambda: layout.make_layout(sources[MAIN].read(), other_data(sources), stamp_of(sources))
+    app.layout = lambda: page_layout.make_layout(sources[MAIN].read(), other_data(sources), stamp_of(sources))
     guard(app.server, host)
     add_downloads(app.server, sources)
     follow_run(app, sources)
@@ -190,12 +190,12 @@ def follow_run(app: Dash, sources: Mapping[str, Source]) -> None:
         reading = sources[MAIN].read()
         had_data = bool(shares)
         if had_data != (reading.data is not None):
-            return found, layout.page(reading, other_data(sources))
+            return found, page_layout.page(reading, other_data(sources))
         return (no_update if found == stamp else found), no_update
 
     @app.callback(Output("status", "children"), Input("stamp", "data"))
     def say_status(stamp: str) -> str:
-        return layout.status_text(newest_data(sources), other_data(sources))
+        return page_layout.status_text(newest_data(sources), other_data(sources))
 
 
 def follow_preference(app: Dash, sources: Mapping[str, Source]) -> None:
@@ -227,7 +227,7 @@ def follow_preference(app: Dash, sources: Mapping[str, Source]) -> None:
         figure = figures.front_figure(data, chosen, [n.choice for n in near], other, view == "rotate")
         return (
             figure,
-            layout.picked_panel(data, preference, chosen, near, other),
+            page_layout.picked_panel(data, preference, chosen, near, other),
             [f"{share:.1%}" for share in preference],
             chosen.row,
             f"/policy/{MAIN}/{chosen.row}",
@@ -288,6 +288,6 @@ def follow_video(app: Dash, sources: Mapping[str, Source], renderer: Renderer) -
         busy = progress.state in ("waiting", "rendering")
         state = f"{row}/{version}/{progress.state}/{progress.share:.2f}"
         children = (
-            layout.video_panel(progress, data, choice_at(data, row), version) if state != shown else no_update
+            page_layout.video_panel(progress, data, choice_at(data, row), version) if state != shown else no_update
         )
         return children, state, not busy, busy or progress.state == "done"

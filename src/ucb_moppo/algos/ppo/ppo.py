@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ucb_moppo.algos.base import Transitions
 from ucb_moppo.algos.ppo.exploration import make_draw
-from ucb_moppo.algos.ppo.settings import PPOSettings
+from ucb_moppo.algos.ppo.ppo_settings import PPOSettings
 from ucb_moppo.algos.ppo.update import PolicyState, init_policy, make_optimiser, make_update
 from ucb_moppo.algos.stacked import select_policies, stack_states
 from ucb_moppo.policy.actors import Actors

@@ -22,7 +22,7 @@ from ucb_moppo.algos.ppo.losses import (
     standardise,
     value_loss,
 )
-from ucb_moppo.algos.ppo.settings import PPOSettings
+from ucb_moppo.algos.ppo.ppo_settings import PPOSettings
 from ucb_moppo.policy.networks import Params, apply_mlp, init_params
 from ucb_moppo.policy.normaliser import (
     Statistics,

@@ -22,9 +22,9 @@ from ucb_moppo.peers.pdmorl.interpolation import (
     key_preferences,
 )
 from ucb_moppo.peers.pdmorl.networks import ACTOR, count_parameters
+from ucb_moppo.peers.pdmorl.pdmorl_settings import PDMORLSettings
 from ucb_moppo.peers.pdmorl.phase import ChoosePreferences, Phase, Schedule, Streams
 from ucb_moppo.peers.pdmorl.preferences import draw_from_part, make_parts, spread_preferences
-from ucb_moppo.peers.pdmorl.settings import PDMORLSettings
 from ucb_moppo.peers.pdmorl.update import (
     UpdateRule,
     init_learner,

@@ -19,8 +19,8 @@ from jax import Array
 from ucb_moppo.peers.pdmorl.interpolation import Interpolation, interpolate
 from ucb_moppo.peers.pdmorl.losses import actor_loss, choose_smaller, critic_loss, smooth_actions, td_target
 from ucb_moppo.peers.pdmorl.networks import apply_actor, apply_critics, init_actor, init_critics
+from ucb_moppo.peers.pdmorl.pdmorl_settings import PDMORLSettings
 from ucb_moppo.peers.pdmorl.replay import Samples
-from ucb_moppo.peers.pdmorl.settings import PDMORLSettings
 from ucb_moppo.policy.networks import Params
 from ucb_moppo.spec import EnvSpec
 

@@ -91,7 +91,7 @@ def test_our_own_policies_get_the_same_bits_through_the_peers_path(tmp_path: Pat
     everything = ours.evaluated()
     weights = everything.weights.reshape(2, 2, 2)
     monkeypatch.setattr(StubPeer, "shown", (ours.tensors(), weights))
-    monkeypatch.setattr("ucb_moppo.peers.learner.probe_weights", lambda division, num_objectives: weights)
+    monkeypatch.setattr("ucb_moppo.peers.peer_learner.probe_weights", lambda division, num_objectives: weights)
     peer = train_stub(tmp_path / "peer", horizon=20)
     np.testing.assert_array_equal(peer.evaluated().returns, everything.returns)
 
