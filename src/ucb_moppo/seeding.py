@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 
-TRAINING, EVALUATION, SELECTION, ACTIONS, PEER = 1, 2, 3, 4, 5
+TRAINING, EVALUATION, SELECTION, ACTIONS, PEER, HELD_OUT, INTERVAL = 1, 2, 3, 4, 5, 6, 7
 EVALUATION_SEED = 20_250_101
-"""Evaluation episodes start from the same states in every run, stage and method (common random numbers)."""
+"""Evaluation episodes start from the same states in every run, stage and method (common random numbers): those of
+EVALUATION while anything is chosen by what they show, those of HELD_OUT for what is reported at the end."""
 
 
 def episode_seed(seed: int, stream: int, *index: int) -> int:

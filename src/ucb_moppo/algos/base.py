@@ -58,6 +58,10 @@ class Algorithm(Protocol):
         """
         ...
 
+    def part(self, state: State, group: int) -> State:
+        """Make ``group`` copies of every policy, neighbours of each other, with random streams of their own."""
+        ...
+
     def restore(self, diverged: NDArray, good: State, state: State) -> State:
         """Put policies back to their ``good`` state where ``diverged`` [K] says so; random streams go on."""
         ...

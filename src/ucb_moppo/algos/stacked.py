@@ -24,6 +24,11 @@ def copy_state(state: Tree) -> Tree:
     return jax.tree.map(jnp.copy, state)
 
 
+def repeat_policies(state: Tree, times: int) -> Tree:
+    """Every policy ``times`` in a row."""
+    return jax.tree.map(lambda leaf: jnp.repeat(jnp.asarray(leaf), times, axis=0), state)
+
+
 @jax.jit
 def finite_policies(tree: Any) -> Array:
     """Which of K policies [K] have only finite numbers in a tree of arrays [K, …]."""

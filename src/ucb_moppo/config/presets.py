@@ -16,14 +16,31 @@ from ucb_moppo.config.settings import (
     settings_type,
 )
 from ucb_moppo.errors import require
+from ucb_moppo.objectives.weights import default_num_policies
 
-QUICK = {"steps": 1_000_000, "policies": 5, "probes": 8}
+QUICK = {"steps": 500_000}
+PAPER: dict[str, Any] = {
+    "layout": "static",
+    "active": 10,
+    "samples": 2500,
+    "probes": 10,
+    "episodes": 1,
+    "replicas": 3,
+    "candidate_values": "simulate",
+    "surrogate": "elastic_net",
+    "acquisition": "hypervolume",
+    "decay": False,
+    "normalise_observations": False,
+}
+"""The paper's values: 2,500 samples of ten environments, three policies for each pivot that are merged, every
+candidate simulated, and Stable-Baselines3's PPO: a constant learning rate, and observations as they come."""
+PAPER_SAMPLES = 2_000_000
+"""Training steps of each of the paper's policies."""
 TUNED: dict[str, dict[str, Any]] = {
     "Swimmer-v2": {"gamma": 0.999},
-    "Ant-v2": {"log_std": -1.0, "policies": 5, "probes": 20},
-    "Hopper-v3": {"steps": 18_000_000},
+    "Ant-v2": {"log_std": -1.0},
 }
-"""Where the default departs from the paper, per problem, because a measurement says so."""
+"""Where the default departs from what it is for any problem, because a measurement says so."""
 
 
 def default_settings(problem: str, preset: str = "tuned") -> MoppoSettings:
@@ -32,7 +49,8 @@ def default_settings(problem: str, preset: str = "tuned") -> MoppoSettings:
     settings = MoppoSettings(problem=name, preset=preset)  # type: ignore[arg-type]
     settings.check()
     if preset == "paper":
-        return override(settings, steps=20_000_000 if name != "Hopper-v3" else 72_000_000)
+        policies = default_num_policies(3 if name == "Hopper-v3" else 2)
+        return override(settings, **PAPER, steps=PAPER["replicas"] * policies * PAPER_SAMPLES)
     settings = override(settings, **TUNED.get(name, {}))
     return override(settings, **QUICK) if preset == "quick" else settings
 

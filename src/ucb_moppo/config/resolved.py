@@ -18,6 +18,12 @@ from ucb_moppo.registry import EXECUTORS
 from ucb_moppo.search.search_settings import SearchConfig, SearchSettings
 from ucb_moppo.spec import EnvSpec
 
+NUM_ENVIRONMENTS, ROLLOUT_STEPS = 100, 25
+"""Environments of a run, over all sub-spaces, and their steps in an iteration."""
+SHARED, WARMUP = 0.5, 0.125
+"""Share of a run before the search begins, in a layout that parts and in a static one."""
+MIN_STAGES, MAX_STAGES = 3, 20
+AMPLE_STEPS = 10**9
 MIN_STEPS_TO_SHARD = 200_000
 """Training steps below which a run stays in one process unless told otherwise: processes take seconds to start."""
 
@@ -38,17 +44,28 @@ class MoppoConfig(MoppoSettings):
 
     horizon: int
     reference_point: tuple[float, ...]
+    episodes: int
     shards: int
     search: SearchConfig
 
     @property
-    def num_policies(self) -> int:
-        """All policies, replicas included."""
+    def num_subspaces(self) -> int:
+        """All that policies are kept for, replicas included."""
         return self.search.policies * self.search.replicas
 
     @property
+    def shared_iterations(self) -> int:
+        """Iterations in which one policy learns for all sub-spaces (of a replica)."""
+        return self.search.warmup if self.search.layout == "parting" else 0
+
+    @property
+    def rollout_steps(self) -> int:
+        """T, steps of every environment in an iteration."""
+        return self.search.samples // self.search.active
+
+    @property
     def steps_per_iteration(self) -> int:
-        return self.num_policies * self.ppo.samples
+        return self.num_subspaces * self.search.samples
 
     @property
     def num_iterations(self) -> int:
@@ -71,6 +88,7 @@ class PeerConfig(PeerSettings):
 
     horizon: int
     reference_point: tuple[float, ...]
+    episodes: int
     policies: int
     probes: int
     evaluations: int
@@ -119,39 +137,79 @@ def decide(settings: RunSettings, spec: EnvSpec) -> RunConfig:
 @decide.register
 def resolve_moppo(settings: MoppoSettings, spec: EnvSpec) -> MoppoConfig:
     """Decide what our methods leave open."""
-    search = settings.search
+    search, ppo = settings.search, settings.ppo
     policies = decide_num_policies(search, spec.num_objectives)
-    candidates = search.candidates or max(search.active, default_num_candidates(spec.num_objectives))
+    active = search.active or max(1, NUM_ENVIRONMENTS // policies)
+    samples = search.samples or ROLLOUT_STEPS * active
+    candidates = search.candidates or max(active, default_num_candidates(spec.num_objectives))
     require(
         policies * candidates <= MAX_LATTICE_POINTS,
         f"policies is {policies} and candidates {candidates}: their product may not exceed "
         f"{MAX_LATTICE_POINTS} weights; lower --policies or --candidates",
     )
-    num_policies, samples = policies * search.replicas, settings.ppo.samples
-    iterations = settings.steps // (num_policies * samples)
+    subspaces = policies * search.replicas
+    iterations = settings.steps // (subspaces * samples)
     require(
         iterations >= 1,
-        f"steps is {settings.steps}, too few for one iteration: {num_policies} policies × "
-        f"{samples} samples need --steps {num_policies * samples} at least",
+        f"steps is {settings.steps}, too few for one iteration: {subspaces} policies × "
+        f"{samples} samples need --steps {subspaces * samples} at least",
     )
-    stage = search.stage_iterations or default_stage_iterations(settings, spec.horizon, iterations)
-    warmup = search.warmup if search.warmup is not None else max(1, round(iterations / 8 / stage)) * stage
+    effort = decide_evaluation(settings, subspaces, spec.horizon, iterations)
+    stage = search.stage_iterations or math.ceil(iterations / effort.stages)
+    parting = search.layout == "parting"
+    warmup = search.warmup
+    if warmup is None:
+        warmup = max(1, round(iterations * (SHARED if parting else WARMUP) / stage)) * stage
+    episode = math.ceil(spec.horizon * active / samples)
     decided = {
         "policies": policies,
         "candidates": candidates,
+        "active": active,
+        "samples": samples,
+        "probes": effort.probes,
         "stage_iterations": stage,
         "warmup": min(warmup, iterations),
-        "resample_iterations": search.resample_iterations or stage,
+        "resample_iterations": search.resample_iterations or (episode if parting else stage),
     }
     return MoppoConfig(
         **fields_of(settings)
         | {
             "horizon": spec.horizon,
             "reference_point": spec.reference_point,
-            "shards": decide_num_shards(settings, num_policies),
+            "episodes": effort.episodes,
+            "shards": decide_num_shards(settings, subspaces),
+            "ppo": ppo,
             "search": SearchConfig(**fields_of(search) | decided),
         }
     )
+
+
+class Effort(NamedTuple):
+    """What a run spends on evaluation: probes of each sub-space, episodes of each, stages that end in it."""
+
+    probes: int
+    episodes: int
+    stages: int
+
+
+def decide_evaluation(settings: MoppoSettings, subspaces: int, horizon: int, iterations: int) -> Effort:
+    """As much as takes a fifth of the training steps, if every episode lasted to the horizon.
+
+    Where that is little, there are fewer probes, down to one, before there are fewer than three stages.
+    """
+    search, budget = settings.search, settings.steps / 5
+    simulated = search.candidates or 0 if search.candidate_values == "simulate" else 0
+
+    def cost(effort: Effort) -> int:
+        return subspaces * (effort.probes + simulated) * effort.episodes * horizon * (effort.stages + 1)
+
+    choices = [
+        Effort(search.probes or probes, settings.episodes or episodes, MIN_STAGES)
+        for probes, episodes in ((8, 2), (8, 1), (5, 1), (3, 1), (2, 1), (1, 1))
+    ]
+    chosen = next((effort for effort in choices if cost(effort) <= budget), choices[-1])
+    affordable = int(budget // cost(chosen._replace(stages=0))) - 1
+    return chosen._replace(stages=max(1, min(affordable, MAX_STAGES, iterations)))
 
 
 @decide.register
@@ -164,6 +222,7 @@ def resolve_peer(settings: PeerSettings, spec: EnvSpec) -> PeerConfig:
             "problem": settings.problem.removeprefix("ucb_moppo/"),
             "horizon": spec.horizon,
             "reference_point": spec.reference_point,
+            "episodes": ours.episodes,
             "policies": ours.search.policies,
             "probes": ours.search.probes,
             "evaluations": settings.evaluations or ours.num_stages,
@@ -176,14 +235,15 @@ def comparable_config(settings: PeerSettings, spec: EnvSpec) -> MoppoConfig:
     """A run of ours on the same problem, of the same length (at least one iteration), policies and probes."""
     same = {name: getattr(settings, name) for name in ("episodes", "policies", "probes")}
     ours = override(default_settings(settings.problem, settings.preset), horizon=spec.horizon, **same)
-    num_policies = decide_num_policies(ours.search, spec.num_objectives) * ours.search.replicas
-    return resolve(override(ours, steps=max(settings.steps, num_policies * ours.ppo.samples)), spec)
+    ample = resolve(override(ours, steps=max(settings.steps, AMPLE_STEPS)), spec)
+    return resolve(override(ours, steps=max(settings.steps, ample.steps_per_iteration)), spec)
 
 
 def decide_num_policies(search: SearchSettings, num_objectives: int) -> int:
-    """K: as asked, as many as there are pivots, or the paper's."""
+    """K: as asked, as many as there are pivots, the paper's in its layout, or two per objective."""
     policies = search.policies or (len(search.pivots) if search.pivots else None)
-    policies = policies or default_num_policies(num_objectives)
+    if policies is None:
+        policies = default_num_policies(num_objectives) if search.layout == "static" else 2 * num_objectives
     require(
         search.pivots is None or len(search.pivots) == policies,
         f"policies is {policies} but {len(search.pivots or ())} pivots are given; leave --policies out",
@@ -191,13 +251,13 @@ def decide_num_policies(search: SearchSettings, num_objectives: int) -> int:
     return policies
 
 
-def decide_num_shards(settings: MoppoSettings, num_policies: int) -> int:
+def decide_num_shards(settings: MoppoSettings, num_subspaces: int) -> int:
     """S: what was asked for, or one per core for a run that is worth starting processes for."""
     if settings.shards is not None:
         require(
-            settings.shards <= num_policies,
-            f"shards is {settings.shards} but there are only {num_policies} policies; "
-            f"give --shards {num_policies} or less",
+            settings.shards <= num_subspaces,
+            f"shards is {settings.shards} but there are only {num_subspaces} policies; "
+            f"give --shards {num_subspaces} or less",
         )
         return settings.shards
     if settings.executor == AUTO:
@@ -209,11 +269,4 @@ def decide_num_shards(settings: MoppoSettings, num_policies: int) -> int:
         alone = entry.in_this_process
     if alone:
         return 1
-    return min(len(available_cores()), num_policies)
-
-
-def default_stage_iterations(settings: MoppoSettings, horizon: int, num_iterations: int) -> int:
-    """C: 20, or more where evaluating the probes would cost over a fifth of training, or less in a short run."""
-    evaluated = settings.search.probes * settings.episodes * horizon
-    wanted = max(20, math.ceil(5 * evaluated / settings.ppo.samples))
-    return max(1, min(wanted, num_iterations // 5))
+    return min(len(available_cores()), num_subspaces)

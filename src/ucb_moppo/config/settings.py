@@ -54,8 +54,10 @@ class RunSettings:
     """Episode length in training and evaluation."""
     reference_point: Annotated[tuple[float, ...] | None, "the problem's own"] = None
     """Reference point of the hypervolume, a number per objective."""
-    episodes: int = 1
-    """Evaluation episodes per weight."""
+    episodes: Annotated[int | None, "2, or 1 where evaluation is dear"] = None
+    """Evaluation episodes per weight, from initial states that are the same for all; stages choose by them."""
+    held_out: int = 10
+    """Episodes from other initial states that the front of a finished run is measured by (0: not at all)."""
     indicators: Annotated[tuple[str, ...], "none"] = ()
     """More indicators to record at every evaluation, each as module:name."""
     threads: int = 0
@@ -78,6 +80,7 @@ class RunSettings:
             INDICATORS.check(indicator)
             require(indicator not in INDICATORS, f"indicator {indicator!r} is recorded anyway; leave it out")
         self._check_counts("steps", "episodes", "checkpoint_stages", "horizon")
+        require(self.held_out >= 0, f"held_out is {self.held_out}; it must not be negative")
         require(0 <= self.seed < 2**32, f"seed is {self.seed}; it must lie in [0, 2**32)")
         require(self.threads >= 0, f"threads is {self.threads}; it must not be negative")
         seconds = self.checkpoint_seconds
@@ -116,11 +119,6 @@ class MoppoSettings(RunSettings):
     ppo: PPOSettings = field(default_factory=PPOSettings)
     search: SearchSettings = field(default_factory=SearchSettings)
 
-    @property
-    def rollout_steps(self) -> int:
-        """T, steps of every environment in an iteration."""
-        return self.ppo.samples // self.search.active
-
     def check(self) -> None:
         """Refuse what our methods cannot be told."""
         super().check()
@@ -128,11 +126,6 @@ class MoppoSettings(RunSettings):
         check_search(self.search)
         EXECUTORS.check(self.executor, AUTO)
         self._check_counts("shards")
-        require(
-            self.ppo.samples % self.search.active == 0,
-            f"samples ({self.ppo.samples}) must be a multiple of active ({self.search.active}), "
-            f"so that every environment takes the same number of steps",
-        )
 
     def names(self) -> list[tuple[Registry[Any], str]]:
         """Everything that the settings name, the parts of the search among it."""

@@ -1,9 +1,9 @@
-"""Returns of (policy, weight) pairs: undiscounted, to the horizon, from fixed initial states."""
+"""Returns of (policy, weight) pairs: undiscounted, to the horizon, from the same initial states for all of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +15,39 @@ from ucb_moppo.policy.networks import greedy_action
 from ucb_moppo.seeding import ACTIONS, EVALUATION, EVALUATION_SEED, episode_seed
 from ucb_moppo.spec import ActionSpec
 
+MAX_EVALUATION_ENVS = 1000
 
-class Evaluation(NamedTuple):
-    """Mean returns [K, W, m] and the environment steps they took."""
 
-    returns: NDArray
+def evaluation_width(num_policies: int) -> int:
+    """Evaluation episodes per policy that run side by side."""
+    return max(1, MAX_EVALUATION_ENVS // num_policies)
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """What episodes returned, and the environment steps they took."""
+
+    episodes: NDArray
+    """[K, W, E, m] the return of each."""
     steps: int
+
+    @property
+    def returns(self) -> NDArray:
+        """[K, W, m] their means."""
+        return np.asarray(self.episodes.mean(axis=2))
+
+    def without(self, returns: NDArray) -> Evaluation:
+        """The same where ``returns`` [K, W, m] are finite, NaN where they are not."""
+        lost = ~np.isfinite(returns).all(-1)
+        return Evaluation(np.where(lost[..., None, None], np.nan, self.episodes), self.steps)
+
+    @property
+    def errors(self) -> NDArray:
+        """[K, W, m] standard errors of these means; NaN of a single episode."""
+        num_episodes = self.episodes.shape[2]
+        if num_episodes < 2:
+            return np.full(self.returns.shape, np.nan)
+        return np.asarray(self.episodes.std(axis=2, ddof=1) / np.sqrt(num_episodes))
 
 
 def evaluate(
@@ -29,34 +56,30 @@ def evaluate(
     env: BatchEnv,
     episodes: int = 1,
     *,
-    positions: NDArray | None = None,
+    starts: int = EVALUATION,
     sampled: bool = False,
     policy_ids: Sequence[int] | None = None,
 ) -> Evaluation:
-    """Returns of K policies under weights [K, W, m], averaged over ``episodes`` each.
+    """Returns of K policies under weights [K, W, m], of ``episodes`` each.
 
-    ``env`` holds K·E environments for any E; episodes run in as many waves as that takes. The initial state
-    depends on the position of the weight [K, W] (its column by default) and on the episode alone, so stages,
-    methods and runs meet the same; so does the noise of ``sampled`` actions. Otherwise actions are deterministic.
-    ``policy_ids`` are what faults call the policies (0 to K−1 by default).
+    ``env`` holds K·E environments for any E; episodes run in as many waves as that takes. The initial state depends
+    on the episode's number and the stream of ``starts`` alone, so policies, weights, stages, methods and runs meet
+    the same; so does the noise of ``sampled`` actions. Otherwise actions are deterministic. ``policy_ids`` are what
+    faults call the policies (0 to K−1 by default).
     """
     num_policies, num_weights, num_objectives = weights.shape
-    if positions is None:
-        positions = np.broadcast_to(np.arange(num_weights), (num_policies, num_weights))
     width = env.num_envs // num_policies
     jobs = [(w, e) for w in range(num_weights) for e in range(episodes)]
     ids = range(num_policies) if policy_ids is None else policy_ids
-    totals = np.zeros((num_policies, num_weights, num_objectives))
+    found = np.zeros((num_policies, num_weights, episodes, num_objectives))
     steps = 0
     for start in range(0, len(jobs), width):
-        wave = jobs[start : start + width]
-        columns = np.array([w for w, _ in wave])
-        starts = [(int(positions[k, w]), e) for k in range(num_policies) for w, e in wave]
-        returns, taken = run_episodes(act, weights[:, columns], env, starts, sampled, ids)
-        for column, found in zip(columns, returns.swapaxes(0, 1), strict=True):
-            totals[:, column] += found
+        columns, numbers = np.array(jobs[start : start + width]).T
+        seeds = [(starts, int(number)) for _ in range(num_policies) for number in numbers]
+        returns, taken = run_episodes(act, weights[:, columns], env, seeds, sampled, ids)
+        found[:, columns, numbers] = returns
         steps += taken
-    return Evaluation(totals / episodes, steps)
+    return Evaluation(found, steps)
 
 
 def run_episodes(
@@ -69,13 +92,13 @@ def run_episodes(
 ) -> tuple[NDArray, int]:
     """One episode per policy and column: weights [K, E, m] -> undiscounted returns [K, E, m], steps taken.
 
-    ``starts`` are the K·E (position, episode) pairs that initial states come from. A policy whose output is not
+    ``starts`` are the K·E (stream, episode) pairs that initial states come from. A policy whose output is not
     finite has no return: NaN.
     """
     num_policies, width, num_objectives = weights.shape
     weight = weights.astype(np.float32)
     alive = np.arange(num_policies * width)
-    observation = env.reset(alive, [episode_seed(EVALUATION_SEED, EVALUATION, *start) for start in starts])
+    observation = env.reset(alive, [episode_seed(EVALUATION_SEED, *start) for start in starts])
     noise = ActionNoise(starts, env.spec.action, env.spec.horizon) if sampled else None
     returns = np.zeros((num_policies * width, num_objectives))
     steps = time = 0
@@ -94,7 +117,7 @@ def run_episodes(
 
 
 class ActionNoise:
-    """The noise of sampled actions: a stream per (position, episode), whoever acts and whatever runs beside it."""
+    """The noise of sampled actions: the same in episodes of one number, whoever acts and whatever runs beside."""
 
     def __init__(self, starts: list[tuple[int, int]], action: ActionSpec, horizon: int) -> None:
         streams = sorted(set(starts))

@@ -1,4 +1,4 @@
-"""The weights that policies are evaluated on, the same for every method, and the initial states they meet."""
+"""The weights that policies are evaluated on, the same for every method."""
 
 from __future__ import annotations
 
@@ -30,13 +30,3 @@ def _decompose(division: Division, num_objectives: int, num_candidates: int) -> 
         candidates=np.tile(one.candidates, repeat),
         probes=np.tile(one.probes, repeat),
     )
-
-
-def start_positions(weights: NDArray, num_probes: int) -> NDArray:
-    """[K, W] the position that each of the weights [K, W, m] takes its initial states from.
-
-    Counted through and modulo P: all probes under one policy, or one weight under each of many policies, then meet
-    the initial states that the P probes of each of our policies meet.
-    """
-    num_policies, num_weights, _ = weights.shape
-    return (np.arange(num_policies * num_weights) % num_probes).reshape(num_policies, num_weights)

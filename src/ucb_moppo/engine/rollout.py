@@ -87,7 +87,7 @@ class Collector:
     def collect(self, act: ActingFunction, weight: NDArray, noise: NDArray) -> Transitions:
         """A rollout under weights [K, N, m] with noise [T, K, N, a] -> transitions [T, K, N, …]."""
         weight = weight.astype(np.float32)
-        rollout = self._empty(len(noise))
+        rollout = empty_transitions(self.spec, (len(noise), *self.lockstep.episodes.shape))
         for t in range(len(noise)):
             output = act(self.lockstep.observation, weight, noise[t])
             with self._policy_named(t):
@@ -95,18 +95,6 @@ class Collector:
         self._check(rollout)
         self.steps_taken += len(noise)
         return rollout
-
-    def _empty(self, steps: int) -> Transitions:
-        lead = (steps, *self.lockstep.episodes.shape)
-        size, action = self.spec.observation_size, self.spec.action
-        return Transitions(
-            observation=np.empty((*lead, size), np.float32),
-            next_observation=np.empty((*lead, size), np.float32),
-            action=np.empty(lead, np.int32) if action.discrete else np.empty((*lead, action.size), np.float32),
-            reward=np.empty((*lead, self.spec.num_objectives), np.float32),
-            terminated=np.empty(lead, bool),
-            truncated=np.empty(lead, bool),
-        )
 
     def _step(self, rollout: Transitions, t: int, action: NDArray) -> None:
         rollout.observation[t], rollout.action[t] = self.lockstep.observation, action
@@ -149,3 +137,16 @@ class Collector:
         """Continue from what ``get_state`` returned."""
         self.lockstep.set_state(state)
         self.steps_taken = int(state["steps"])
+
+
+def empty_transitions(spec: EnvSpec, shape: tuple[int, ...]) -> Transitions:
+    """Room for transitions of ``shape`` [T, K, N], with nothing in it yet."""
+    size, action = spec.observation_size, spec.action
+    return Transitions(
+        observation=np.empty((*shape, size), np.float32),
+        next_observation=np.empty((*shape, size), np.float32),
+        action=np.empty(shape, np.int32) if action.discrete else np.empty((*shape, action.size), np.float32),
+        reward=np.empty((*shape, spec.num_objectives), np.float32),
+        terminated=np.empty(shape, bool),
+        truncated=np.empty(shape, bool),
+    )

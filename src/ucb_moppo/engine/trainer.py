@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import partial
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -14,13 +14,15 @@ from numpy.typing import NDArray
 
 from ucb_moppo.algos.algorithms import make_algorithm
 from ucb_moppo.config import MoppoConfig
+from ucb_moppo.engine.archive import Archive
 from ucb_moppo.engine.evaluation import Evaluation
 from ucb_moppo.engine.learner import Diverged, Event, Iteration, Plan, Snapshot, StageRecord
+from ucb_moppo.engine.population import NUM_CHANCES, Divergence
 from ucb_moppo.engine.probes import make_run_decomposition
-from ucb_moppo.engine.shard import NUM_CHANCES, Divergence, Timing
+from ucb_moppo.engine.shard import Timing
 from ucb_moppo.errors import DivergenceError, RunFormatError
 from ucb_moppo.objectives.indicators import measure, measure_with
-from ucb_moppo.search.methods import Method, SearchContext, Selection, make_method
+from ucb_moppo.search.methods import Method, SearchContext, Selection, choose_pivot, choose_random, make_method
 from ucb_moppo.seeding import SELECTION
 from ucb_moppo.spec import EnvSpec
 
@@ -33,8 +35,12 @@ class Executor(Protocol):
     part_iterations: int
     """Iterations to train at a time. Between two parts the whole state can be saved and the run can stop."""
 
-    def train(self, weights: NDArray, num_iterations: int) -> dict[str, NDArray]:
-        """Train every policy on its weights [K, N, m]; what the updates reported, [iterations, K] each."""
+    def train(self, weights: NDArray) -> dict[str, NDArray]:
+        """Train an iteration on each of weights [I, K, N, m]; what the updates reported, [I, policies] each."""
+        ...
+
+    def part(self) -> None:
+        """Give every sub-space a policy of its own, if policies are shared."""
         ...
 
     def evaluate(self, weights: NDArray, episodes: int) -> Evaluation:
@@ -46,7 +52,7 @@ class Executor(Protocol):
         ...
 
     def policies(self) -> dict[str, NDArray]:
-        """Parameters and statistics of all policies, with a leading axis K."""
+        """Parameters and statistics of the policies for the K sub-spaces, a row each."""
         ...
 
     def time_iteration(self) -> Timing:
@@ -87,6 +93,18 @@ def make_schedule(num_iterations: int, warmup: int, stage_iterations: int) -> li
     return stages
 
 
+class Choices:
+    """The last choice of weights, made again only for another iteration."""
+
+    def __init__(self, choose: Callable[[int], Selection]) -> None:
+        self._choose, self._iteration = choose, -1
+
+    def of(self, iteration: int) -> Selection:
+        if iteration != self._iteration:
+            self._iteration, self._last = iteration, self._choose(iteration)
+        return self._last
+
+
 class Trainer:
     """Trains all policies stage by stage, choosing each stage's weights from the evaluations before it.
 
@@ -101,6 +119,7 @@ class Trainer:
         self.decomposition = make_run_decomposition(config, spec)
         self.method: Method = make_method(config.method, config.search, config.reference_point)
         self.history: list[NDArray] = []
+        self.kept = Archive(config.reference_point)
         self.iteration = self.evaluation_steps = 0
         self._reports: list[dict[str, NDArray]] = []
         self._spent, self._begun = 0.0, perf_counter() if begun is None else begun
@@ -144,7 +163,7 @@ class Trainer:
             num_iterations=config.num_iterations,
             num_stages=num_stages,
             training_steps=config.num_iterations * config.steps_per_iteration,
-            num_policies=config.num_policies,
+            num_policies=config.num_subspaces,
             evaluation_steps=steps_per_evaluation * (num_stages + 1),
             seconds=(config.num_iterations - self.iteration) * timing.iteration + steps_left * timing.step,
             done=self.iteration,
@@ -172,8 +191,8 @@ class Trainer:
         return self._evaluate(len(self.history), None)
 
     def snapshot(self) -> Snapshot:
-        """Give all policies as they stand."""
-        tensors = self.executor.policies()
+        """Give the policies that are kept, one a sub-space."""
+        tensors = self.kept.tensors
         num_parameters = sum(a.size for name, a in tensors.items() if name.split(".")[0] in ("actor", "critic"))
         return Snapshot(tensors, self.network, self.decomposition.probes, num_parameters)
 
@@ -186,53 +205,47 @@ class Trainer:
 
         A choice depends on the evaluations and the seed alone, so a run that continues here makes it again.
         """
-        for start, length in self._draws(stage):
-            end = start + length
-            if end <= self.iteration and end < stage.start + stage.iterations:
-                continue
-            with self._timed("selecting"):
-                selection = self._select(stage, start)
-            while self.iteration < end:
-                self._train_part(selection.weights, min(self.executor.part_iterations, end - self.iteration))
-                yield Iteration(self.iteration)
-        return selection
-
-    def _train_part(self, weights: NDArray, num_iterations: int) -> None:
-        """Train up to the next point at which the state is whole."""
-        with self._timed("training"):
-            self._reports.append(self.executor.train(weights, num_iterations))
-        self.iteration += num_iterations
-
-    def _draws(self, stage: Stage) -> list[tuple[int, int]]:
-        """(first iteration, length) of each part of a stage that trains on the same weights."""
-        search = self.config.search
-        every = search.resample_iterations
-        if not self.method.redraws or stage.search == 0:
-            return [(stage.start, stage.iterations)]
         end = stage.start + stage.iterations
-        first = stage.start + every - (stage.start - search.warmup) % every
-        cuts = [stage.start, *range(first, end, every), end]
-        return [(a, b - a) for a, b in pairwise(cuts)]
+        if stage.start >= self.config.shared_iterations:
+            self.executor.part()
+        choices = Choices(partial(self._select, stage))
+        while self.iteration < end:
+            iterations = range(self.iteration, min(self.iteration + self.executor.part_iterations, end))
+            with self._timed("selecting"):
+                weights = np.stack([choices.of(self._chosen_at(stage, i)).weights for i in iterations])
+            with self._timed("training"):
+                self._reports.append(self.executor.train(weights))
+            self.iteration += len(iterations)
+            yield Iteration(self.iteration)
+        return choices.of(self._chosen_at(stage, end - 1))
+
+    def _chosen_at(self, stage: Stage, iteration: int) -> int:
+        """The iteration at which the weights of another one in its stage are chosen."""
+        search, shared = self.config.search, self.config.shared_iterations
+        # A draw belongs to its period, so an evaluation in the middle of one does not change it.
+        if iteration < shared:
+            return iteration - iteration % search.resample_iterations
+        if stage.search and self.method.redraws:
+            return iteration - (iteration - search.warmup) % search.resample_iterations
+        return stage.start
 
     def _select(self, stage: Stage, iteration: int) -> Selection:
-        """Weights [K, N, m] to train on: the pivots during the warm-up, then what the method chooses."""
+        """Weights [K, N, m] to train on: drawn at random for a policy that is shared, the pivots during the warm-up
+        of those that are apart, then what the method chooses."""
         search, weights = self.config.search, self.decomposition
-        if stage.search == 0:
-            return Selection(np.repeat(weights.pivots[:, None], search.active, axis=1), {})
-        if self.method.redraws:
-            # The draw belongs to its period, so an evaluation in the middle of one does not change it.
-            iteration -= (iteration - search.warmup) % search.resample_iterations
         context = SearchContext(
             pivots=weights.pivots,
             candidates=weights.candidates,
             evaluated_weights=self.evaluated_weights,
             values=np.stack(self.history),
-            stage=stage.search,
+            stage=max(1, stage.search),
             num_active=search.active,
             rng_seed=(self.config.seed, SELECTION, iteration),
-            policy_ids=tuple(range(self.config.num_policies)),
+            policy_ids=tuple(range(self.config.num_subspaces)),
         )
-        return self.method.choose(context)
+        if stage.search:
+            return self.method.choose(context)
+        return choose_random(context) if self.config.shared_iterations else choose_pivot(context)
 
     def _evaluate(self, index: int, selection: Selection | None) -> StageRecord:
         """Evaluate every policy on its weights, extend the history and say what was found."""
@@ -249,7 +262,8 @@ class Trainer:
                 f"every policy has diverged ({diverged}); lower --learning-rate or --max-grad-norm, or look at "
                 f"the problem's rewards and observations"
             )
-        returns = evaluation.returns[:, -config.search.probes :]
+        self.kept.take(evaluation.returns[:, -config.search.probes :], self.executor.policies())
+        returns = np.array(self.kept.returns)
         return StageRecord(
             stage=index,
             iteration=self.iteration,
@@ -289,6 +303,7 @@ class Trainer:
         """Give everything needed to continue, as named arrays. What is chosen next follows from it."""
         state = {f"executor.{name}": array for name, array in self.executor.get_state().items()}
         state |= {f"learning.{name}": array for name, array in join_reports(self._reports).items()}
+        state |= {f"kept.{name}": array for name, array in self.kept.get_state().items()}
         return state | {
             "history": np.array(self.history).reshape(-1, *self.evaluated_weights.shape),
             "iteration": np.array(self.iteration),
@@ -313,6 +328,7 @@ class Trainer:
             self.iteration, self.evaluation_steps = int(state["iteration"]), int(state["evaluation_steps"])
             self._reports = [learning] if (learning := under("learning.")) else []
             self.executor.set_state(under("executor."))
+            self.kept.set_state(under("kept."))
             self._spent = float(state["seconds"])
             self._stage_times = STAGE_TIMES | dict(
                 zip(STAGE_TIMES, map(float, state.get("stage_seconds", ())), strict=False)

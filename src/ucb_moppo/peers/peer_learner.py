@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ucb_moppo.config import PeerConfig
 from ucb_moppo.engine.evaluation import Evaluation, evaluate
 from ucb_moppo.engine.learner import Event, Iteration, Plan, Snapshot, StageRecord
-from ucb_moppo.engine.probes import probe_weights, start_positions
+from ucb_moppo.engine.probes import probe_weights
 from ucb_moppo.errors import ConfigError, DivergenceError, RunFormatError
 from ucb_moppo.objectives.indicators import measure, measure_with
 from ucb_moppo.peers.base import Counts, MakePeer, Peer, ResumablePeer, environments_of
@@ -26,23 +26,21 @@ class SnapshotEvaluator:
 
     def __init__(self, config: PeerConfig, spec: EnvSpec) -> None:
         self._config = config
-        probes = probe_weights(config.division, spec.num_objectives)
-        self.weights = probes.reshape(-1, spec.num_objectives)
+        self.weights = probe_weights(config.division, spec.num_objectives).reshape(-1, spec.num_objectives)
         """[W, m] the same for every method."""
-        self._num_probes = probes.shape[1]
         self._env = environments_of(config)(len(self.weights), config.threads)
 
     def evaluate(self, snapshot: Snapshot) -> Evaluation:
         """Returns [K, W, m] of K policies on their weights, as many at a time as there are environments."""
-        weights, positions = snapshot.weights, start_positions(snapshot.weights, self._num_probes)
+        weights = snapshot.weights
         at_once = max(1, self._env.num_envs // weights.shape[1])
         parts = []
         for start in range(0, len(weights), at_once):
             rows = slice(start, start + at_once)
             actors = actors_from_tensors({name: a[rows] for name, a in snapshot.tensors.items()}, snapshot.network)
             env, episodes = self._env, self._config.episodes
-            parts.append(evaluate(actors, weights[rows], env, episodes, positions=positions[rows]))
-        return Evaluation(np.concatenate([part.returns for part in parts]), sum(part.steps for part in parts))
+            parts.append(evaluate(actors, weights[rows], env, episodes))
+        return Evaluation(np.concatenate([part.episodes for part in parts]), sum(part.steps for part in parts))
 
     def close(self) -> None:
         self._env.close()

@@ -10,6 +10,7 @@ from ucb_moppo.errors import nearest_names, require
 from ucb_moppo.registry import ACQUISITIONS, SELECTIONS, SURROGATES
 
 ValueSource = Literal["probes", "simulate"]
+LayoutName = Literal["parting", "static"]
 
 
 @dataclass(frozen=True)
@@ -19,22 +20,26 @@ class SearchSettings:
     A text beside a type says how a setting that is left at None is decided.
     """
 
-    policies: Annotated[int | None, "10 for 2 objectives, 36 for 3"] = None
+    layout: LayoutName = "parting"
+    """parting: one policy learns for all weights, then parts into one a sub-space; static: apart from the start."""
+    policies: Annotated[int | None, "two per objective"] = None
     """K, sub-spaces of the simplex with a policy each."""
     candidates: Annotated[int | None, "100 for 2 objectives, 117 for more"] = None
     """M, candidate weights in each sub-space."""
-    active: int = 10
-    """N, weights each policy trains on at a time, with one environment each."""
+    active: Annotated[int | None, "an equal part of 100 environments"] = None
+    """N, weights trained on at a time in each sub-space, with one environment each."""
+    samples: Annotated[int | None, "25 steps of each environment"] = None
+    """Samples per sub-space and iteration, shared by its environments."""
     replicas: int = 1
     """R, independent policies per sub-space, merged into one front."""
     pivots: tuple[tuple[float, ...], ...] | None = None
     """Explicit pivots, one weight per sub-space (default: spread evenly)."""
-    stage_iterations: Annotated[int | None, "20, more where evaluation is dear, less in a short run"] = None
+    stage_iterations: Annotated[int | None, "so that evaluation takes a fifth of training"] = None
     """C, iterations between two evaluations."""
-    warmup: Annotated[int | None, "an eighth of the run, in whole stages"] = None
-    """Q, iterations on the pivots alone."""
-    resample_iterations: Annotated[int | None, "every stage"] = None
-    """RF, iterations after which method `random` draws again."""
+    warmup: Annotated[int | None, "half of the run, an eighth of it in a static layout"] = None
+    """Q, iterations before the search begins: of the policy that is shared, or of all policies on their pivots."""
+    resample_iterations: Annotated[int | None, "about an episode, a stage in a static layout"] = None
+    """RF, iterations after which a policy that is shared gets other weights, and method `random` draws again."""
     acquisition: str = "hypervolume"
     """What a candidate is scored by."""
     surrogate: str = "elastic_net"
@@ -43,7 +48,7 @@ class SearchSettings:
     """How weights are picked by their scores."""
     candidate_values: ValueSource = "probes"
     """Where candidates' values come from: interpolated between probes, or simulating every candidate."""
-    probes: int = 10
+    probes: Annotated[int | None, "8, fewer where evaluation is dear"] = None
     """P, weights evaluated in each sub-space at every stage; they also make the front."""
     ensemble: int = 10
     """B, members of the bagged surrogate."""
@@ -59,6 +64,9 @@ class SearchConfig(SearchSettings):
 
     policies: int
     candidates: int
+    active: int
+    samples: int
+    probes: int
     stage_iterations: int
     warmup: int
     resample_iterations: int
@@ -66,7 +74,7 @@ class SearchConfig(SearchSettings):
 
 def check_search(search: SearchSettings) -> None:
     """Refuse values that cannot be, whatever the problem is."""
-    for name in ("policies", "candidates", "active", "replicas", "stage_iterations", "probes"):
+    for name in ("policies", "candidates", "active", "samples", "replicas", "stage_iterations", "probes"):
         value = getattr(search, name)
         require(value is None or value >= 1, f"{name} is {value}; it must be at least 1")
     require(
@@ -80,12 +88,18 @@ def check_search(search: SearchSettings) -> None:
         require(value is None or value >= 0, f"{name} is {value}; it must not be negative")
     for registry in (ACQUISITIONS, SURROGATES, SELECTIONS):
         registry.check(getattr(search, registry.kind))
-    known = get_args(ValueSource)
-    source = search.candidate_values
-    require(source in known, f"unknown candidate_values {source!r}; {nearest_names(str(source), known)}")
-    if search.candidates is not None:
+    for name, known in (("candidate_values", get_args(ValueSource)), ("layout", get_args(LayoutName))):
+        value = getattr(search, name)
+        require(value in known, f"unknown {name} {value!r}; {nearest_names(str(value), known)}")
+    if search.candidates is not None and search.active is not None:
         require(
             search.active <= search.candidates,
             f"active is {search.active} but each sub-space has only {search.candidates} candidates; "
             f"lower --active or raise --candidates",
+        )
+    if search.samples is not None and search.active is not None:
+        require(
+            search.samples % search.active == 0,
+            f"samples ({search.samples}) must be a multiple of active ({search.active}), "
+            f"so that every environment takes the same number of steps",
         )

@@ -38,7 +38,7 @@ class Front(NamedTuple):
 
     policy: NDArray  # [n] index of the policy
     weights: NDArray  # [n, m] what it was conditioned on
-    returns: NDArray  # [n, m] mean undiscounted return
+    returns: NDArray  # [n, m] mean undiscounted return, where it was measured at held-out initial states, there
 
 
 class Run:

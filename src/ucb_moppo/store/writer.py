@@ -10,8 +10,9 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
 
 from ucb_moppo.errors import DamagedFileError
@@ -107,8 +108,12 @@ class RunWriter:
         returns: NDArray,
         tensors: Mapping[str, NDArray],
         summary: Mapping[str, Any],
+        reported: Reported | None = None,
     ) -> None:
-        """Everything a stage leaves: weights, returns [K, W, m] of its evaluation, all policies, the numbers."""
+        """Everything a stage leaves: weights, returns [K, W, m] of its evaluation, all policies, the numbers.
+
+        ``reported`` is what the front of a finished run was measured at.
+        """
         self._append(METRICS, (json.dumps(finite_or_none(metrics), allow_nan=False) + "\n").encode())
         header = ["stage", *_front_header(weights.shape[-1])]
         rows = [[stage, *row] for row in _front_rows(weights, returns)]
@@ -116,7 +121,7 @@ class RunWriter:
         self._append(EVALUATIONS, _to_csv([header, *rows] if new else rows))
         self._replace(
             {
-                FRONT: front_csv(weights, returns),
+                FRONT: front_csv(weights, returns, reported),
                 TENSORS: dump_tensors(tensors),
                 SUMMARY: dump_json(finite_or_none(summary)),
             }
@@ -146,18 +151,51 @@ class RunWriter:
         replace_file(self.path / MANIFEST, dump_json({"format": FORMAT, "kind": KIND, "files": listed}))
 
 
-def write_front(path: Path, weights: NDArray, returns: NDArray) -> None:
-    """A front's table in a file: weights, returns [K, W, m]."""
-    replace_file(path, front_csv(weights, returns))
+class Reported(NamedTuple):
+    """What the members of a front were measured at, from initial states that nothing was chosen by."""
+
+    members: NDArray  # [K, W] which of the evaluated pairs
+    returns: NDArray  # [n, m]
+    errors: NDArray  # [n, m] standard errors
 
 
-def front_csv(weights: NDArray, returns: NDArray) -> bytes:
-    """A front's table: weights, returns [K, W, m], and which are on the front."""
-    on_front = nondominated(returns.reshape(-1, returns.shape[-1]))
-    rows = zip(_front_rows(weights, returns), on_front, strict=True)
-    header = [*_front_header(weights.shape[-1]), "on_front"]
-    marked = [[*row, "true" if on else "false"] for row, on in rows]
-    return _to_csv([header, *marked])
+def write_front(path: Path, weights: NDArray, returns: NDArray, reported: Reported | None = None) -> None:
+    """A front's table in a file: weights, returns [K, W, m], and what its members were measured at."""
+    replace_file(path, front_csv(weights, returns, reported))
+
+
+def front_csv(weights: NDArray, returns: NDArray, reported: Reported | None = None) -> bytes:
+    """A front's table: weights, returns [K, W, m], and which are on the front.
+
+    Where the front was measured at held-out initial states, these are its returns, with their standard errors; the
+    returns that its members were chosen by stand behind.
+    """
+    num_objectives = weights.shape[-1]
+    header = [*_front_header(num_objectives), "on_front"]
+    on_front = nondominated(returns.reshape(-1, num_objectives))
+    if reported is None:
+        marked = [[*row, _yes(on)] for row, on in zip(_front_rows(weights, returns), on_front, strict=True)]
+        return _to_csv([header, *marked])
+    shown, errors = returns.copy(), np.full(returns.shape, np.nan)
+    shown[reported.members], errors[reported.members] = reported.returns, reported.errors
+    numbers = range(1, num_objectives + 1)
+    header += [*(f"error_{j}" for j in numbers), *(f"selection_{j}" for j in numbers)]
+    columns = zip(
+        _front_rows(weights, shown),
+        on_front,
+        errors.reshape(-1, num_objectives),
+        returns.reshape(-1, num_objectives),
+        strict=True,
+    )
+    rows = [
+        [*row, _yes(on), *("" if np.isnan(x) else float(x) for x in error), *map(float, chosen_by)]
+        for row, on, error, chosen_by in columns
+    ]
+    return _to_csv([header, *rows])
+
+
+def _yes(value: bool) -> str:
+    return "true" if value else "false"
 
 
 def _front_header(num_objectives: int) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -9,15 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucb_moppo.config import RunConfig, from_json, resolve
-from ucb_moppo.engine.evaluation import evaluate
-from ucb_moppo.engine.probes import probe_weights, start_positions
-from ucb_moppo.engine.shard import evaluation_width
+from ucb_moppo.engine.evaluation import evaluate, evaluation_width
+from ucb_moppo.engine.held_out import evaluate_held_out
+from ucb_moppo.engine.probes import probe_weights
 from ucb_moppo.envs import make_batch
+from ucb_moppo.envs.base import BatchEnv
 from ucb_moppo.errors import ConfigError, RunFormatError
 from ucb_moppo.objectives.indicators import measure
 from ucb_moppo.policy.actors import Actors, actors_from_tensors
 from ucb_moppo.store.run import Run, load_run
-from ucb_moppo.store.writer import write_front
+from ucb_moppo.store.writer import Reported, write_front
 
 
 def load_actors(run: Run) -> Actors:
@@ -66,37 +68,53 @@ def evaluate_run(
     weights_per_policy: int | None,
     episodes: int | None = None,
     *,
+    held_out: int | None = None,
     out: Path | None = None,
     threads: int = 0,
     sampled: bool = False,
 ) -> dict[str, Any]:
     """Indicators of a run's policies on ``weights_per_policy`` weights each; the front goes to ``out``.
 
-    What is None is as in the run, so that without changes its own front comes out.
+    Its members are chosen by ``episodes`` and measured by ``held_out`` others, if that is not 0. What is None is as
+    in the run, so that without changes its own front comes out. Sampled actions are measured where they are chosen.
     """
     for name, value in (("weights-per-policy", weights_per_policy), ("episodes", episodes)):
         if value is not None and value < 1:
             raise ConfigError(f"--{name} is {value}; it must be at least 1")
     run = load_run(path)
     config, spec = load_config(run), run.spec
-    episodes = episodes or config.episodes
+    episodes, held_out = episodes or config.episodes, config.held_out if held_out is None else held_out
     if sampled:
         check_can_sample(run)
+        held_out = 0
     weights = subspace_weights(run, weights_per_policy)
-    positions = start_positions(weights, weights_per_policy or config.division.probes)
-    num_envs = len(weights) * min(weights.shape[1] * episodes, evaluation_width(len(weights)))
-    env = make_batch(config.problem, num_envs, threads, spec.horizon, spec.reference_point, config.protocol)
-    try:
-        result = evaluate(load_actors(run), weights, env, episodes, positions=positions, sampled=sampled)
-    finally:
-        env.close()
+
+    def make(num_envs: int) -> BatchEnv:
+        return make_batch(config.problem, num_envs, threads, spec.horizon, spec.reference_point, config.protocol)
+
+    with closing(make(len(weights) * min(weights.shape[1] * episodes, evaluation_width(len(weights))))) as env:
+        result = evaluate(load_actors(run), weights, env, episodes, sampled=sampled)
+    found, measured = measure(result.returns, spec.reference_point), None
+    if held_out:
+        measured = evaluate_held_out(
+            run.tensors(),
+            run.network,
+            weights,
+            result.returns,
+            make,
+            episodes=held_out,
+            reference_point=spec.reference_point,
+        )
+        found = measured.indicators
     if out is not None:
-        write_front(out, weights, result.returns)
+        reported = None if measured is None else Reported(measured.members, measured.returns, measured.errors)
+        write_front(out, weights, result.returns, reported)
     return {
         "run": str(run.path),
         "weights_per_policy": int(weights.shape[1]),
         "episodes": episodes,
+        "held_out": held_out,
         "actions": "sampled" if sampled else "deterministic",
-        "evaluation_steps": result.steps,
-        **measure(np.asarray(result.returns), spec.reference_point),
+        "evaluation_steps": result.steps + (0 if measured is None else measured.steps),
+        **found,
     }

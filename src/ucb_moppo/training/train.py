@@ -85,7 +85,7 @@ def make_learner(config: RunConfig, spec: EnvSpec, begun: float) -> Learner:
 
 def make_trainer(config: MoppoConfig, spec: EnvSpec, begun: float) -> Learner:
     """Ours, on the executor that the config names."""
-    executor = make_executor(config)
+    executor = make_executor(config, spec)
     try:
         return Trainer(config, spec, executor, begun)
     except BaseException:

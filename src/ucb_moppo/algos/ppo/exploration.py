@@ -12,7 +12,7 @@ from jax import Array
 
 # Separates the noise of a rollout from the shuffles: the update splits the key in two, and folding in 0 or 1
 # would give just those two.
-NOISE = 2
+NOISE, PARTING = 2, 3
 
 
 def draw_noise(key_data: Array, *, num_steps: int, num_envs: int, action_size: int, discrete: bool) -> Array:
@@ -20,6 +20,16 @@ def draw_noise(key_data: Array, *, num_steps: int, num_envs: int, action_size: i
     key = jax.random.fold_in(jax.random.wrap_key_data(key_data), NOISE)
     draw = jax.random.gumbel if discrete else jax.random.normal
     return draw(key, (num_steps, num_envs, action_size), jnp.float32)
+
+
+def derive_keys(key_data: Array, group: int) -> Array:
+    """Keys [K, …] of policies that are copies, ``group`` in a row of one key each: all different, and new."""
+
+    def derive(data: Array, child: Array) -> Array:
+        key = jax.random.fold_in(jax.random.wrap_key_data(data), PARTING)
+        return jax.random.key_data(jax.random.fold_in(key, child))
+
+    return jax.vmap(derive)(key_data, jnp.arange(len(key_data)) % group)
 
 
 @lru_cache(maxsize=4)

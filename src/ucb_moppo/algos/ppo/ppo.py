@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucb_moppo.algos.base import Transitions
-from ucb_moppo.algos.ppo.exploration import make_draw
+from ucb_moppo.algos.ppo.exploration import derive_keys, make_draw
 from ucb_moppo.algos.ppo.ppo_settings import PPOSettings
 from ucb_moppo.algos.ppo.update import PolicyState, init_policy, make_optimiser, make_update
-from ucb_moppo.algos.stacked import select_policies, stack_states
+from ucb_moppo.algos.stacked import repeat_policies, select_policies, stack_states
 from ucb_moppo.policy.actors import Actors
 from ucb_moppo.policy.networks import PAPER_NETWORK, Network
 from ucb_moppo.spec import ActionSpec, EnvSpec
@@ -34,7 +34,7 @@ class PPO:
 
     def init_policies(self, spec: EnvSpec, seed: int, policy_ids: Sequence[int]) -> PolicyState:
         """Fresh policies, each from streams of its own."""
-        optimiser = make_optimiser(self.settings, self.num_iterations)
+        optimiser = make_optimiser(self.settings)
         return stack_states([init_policy(spec, self.settings, optimiser, seed, policy) for policy in policy_ids])
 
     def make_actors(self, state: PolicyState) -> Actors:
@@ -52,10 +52,16 @@ class PPO:
         """All epochs of minibatches on a rollout; losses, entropy, KL and clipping are reported."""
         return make_update(self.settings, self.num_iterations)(state, rollout, weights)
 
+    def part(self, state: PolicyState, group: int) -> PolicyState:
+        """Copy parameters, statistics and the optimiser's state; keys are derived from the parent's."""
+        children = repeat_policies(state, group)
+        return children._replace(key=derive_keys(children.key, group))
+
     def restore(self, diverged: NDArray, good: PolicyState, state: PolicyState) -> PolicyState:
         """Put back policies that have ``diverged`` [K]."""
-        # The key goes on: with its old noise a restored policy would walk the same way again.
-        return select_policies(diverged, good, state)._replace(key=state.key)
+        # The key goes on: with its old noise a restored policy would walk the same way again. So does the rate.
+        restored = select_policies(diverged, good, state)
+        return restored._replace(key=state.key, iteration=state.iteration)
 
     def name_tensors(self, state: PolicyState) -> dict[str, NDArray]:
         """Actor, critic, and the statistics of observations and returns."""

@@ -22,8 +22,6 @@ class PPOSettings:
     """Passes over each rollout."""
     minibatch: int = 64
     """Samples per gradient step."""
-    samples: int = 2500
-    """Samples per policy and iteration, shared by its environments."""
     learning_rate: float = 3e-4
     """Adam's learning rate."""
     decay: bool = True
@@ -43,18 +41,13 @@ class PPOSettings:
     normalise_observations: bool = True
     """Normalise observations by their running mean and variance (frozen at evaluation)."""
 
-    @property
-    def num_minibatches(self) -> int:
-        """Gradient steps per epoch; the few samples left over take another turn in the next shuffle."""
-        return max(1, self.samples // self.minibatch)
-
 
 def check_ppo(ppo: PPOSettings) -> None:
     """Refuse values that cannot be."""
     for name in ("gamma", "gae_lambda"):
         value = getattr(ppo, name)
         require(0 <= value <= 1, f"{name} is {value}; it must lie in [0, 1]")
-    for name in ("epochs", "minibatch", "samples", "cells"):
+    for name in ("epochs", "minibatch", "cells"):
         value = getattr(ppo, name)
         require(value >= 1, f"{name} is {value}; it must be at least 1")
     for name in ("clip", "learning_rate", "adam_epsilon", "max_grad_norm"):

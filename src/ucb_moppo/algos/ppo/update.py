@@ -43,6 +43,8 @@ class PolicyState(NamedTuple):
     opt_state: Any
     observation_stats: Statistics
     return_stats: Statistics
+    iteration: Any
+    """Updates so far, which the learning rate goes by."""
     key: Any
 
 
@@ -57,13 +59,17 @@ class Minibatch(NamedTuple):
     target: Array  # [B, m] normalised return
 
 
-def make_optimiser(settings: PPOSettings, num_iterations: int) -> optax.GradientTransformation:
-    """Adam with the learning rate decayed linearly to zero over the run, after a clip of the gradient's norm."""
-    updates = num_iterations * settings.epochs * settings.num_minibatches
-    rate = optax.linear_schedule(settings.learning_rate, 0.0, updates) if settings.decay else settings.learning_rate
+def make_optimiser(settings: PPOSettings) -> optax.GradientTransformation:
+    """Adam's direction, after a clip of the gradient's norm; how far to go is for the learning rate to say."""
     return optax.chain(
-        optax.clip_by_global_norm(settings.max_grad_norm), optax.adam(rate, eps=settings.adam_epsilon)
+        optax.clip_by_global_norm(settings.max_grad_norm), optax.scale_by_adam(eps=settings.adam_epsilon)
     )
+
+
+def learning_rate(settings: PPOSettings, iteration: Array, num_iterations: int) -> Array:
+    """The rate of an iteration: decayed linearly to zero over the run, whoever shares it."""
+    left = 1 - iteration / num_iterations if settings.decay else jnp.ones(())
+    return settings.learning_rate * left
 
 
 def init_policy(spec: EnvSpec, settings: PPOSettings, optimiser: Any, seed: int, policy: int) -> PolicyState:
@@ -82,6 +88,7 @@ def init_policy(spec: EnvSpec, settings: PPOSettings, optimiser: Any, seed: int,
         opt_state={part: optimiser.init(params[part]) for part in PARTS},
         observation_stats=init_statistics(spec.observation_size),
         return_stats=init_statistics(spec.num_objectives),
+        iteration=np.zeros((), np.int32),
         key=jax.random.key_data(jax.random.fold_in(jax.random.key(seed), policy)),
     )
 
@@ -118,15 +125,15 @@ def policy_losses(
 
 
 def update_minibatch(
-    carry: tuple[dict[str, Params], Any], batch: Minibatch, settings: PPOSettings, optimiser: Any
+    carry: tuple[dict[str, Params], Any], batch: Minibatch, settings: PPOSettings, optimiser: Any, rate: Array
 ) -> tuple[tuple[dict[str, Params], Any], dict[str, Array]]:
     """One gradient step. Actor and critic are clipped and stepped apart, so neither drowns the other."""
     params, opt_state = carry
     gradients, report = jax.grad(policy_losses, has_aux=True)(params, batch, settings)
     new_params, new_opt_state = {}, {}
     for part in PARTS:
-        changes, new_opt_state[part] = optimiser.update(gradients[part], opt_state[part], params[part])
-        new_params[part] = optax.apply_updates(params[part], changes)
+        steps, new_opt_state[part] = optimiser.update(gradients[part], opt_state[part], params[part])
+        new_params[part] = jax.tree.map(lambda value, step: value - rate * step, params[part], steps)
     return (new_params, new_opt_state), report
 
 
@@ -181,10 +188,11 @@ def shuffle(key: Array, num_samples: int) -> Array:
 
 
 def update_policy(
-    state: PolicyState, rollout: Transitions, weight: Array, *, settings: PPOSettings, optimiser: Any
+    state: PolicyState, rollout: Transitions, weight: Array, *, settings: PPOSettings, num_iterations: int
 ) -> tuple[PolicyState, dict[str, Array]]:
     """All epochs of minibatches on one rollout; returns the new state and the reports' means."""
     state, batch = prepare_batch(state, rollout, weight, settings)
+    optimiser, rate = make_optimiser(settings), learning_rate(settings, state.iteration, num_iterations)
     num_samples = batch.advantage.shape[0]
     size = min(settings.minibatch, num_samples)
     key, shuffle_key = jax.random.split(jax.random.wrap_key_data(state.key))
@@ -192,7 +200,7 @@ def update_policy(
     def epoch(carry: Any, epoch_key: Array) -> tuple[Any, dict[str, Array]]:
         order = shuffle(epoch_key, num_samples)[: num_samples // size * size]
         shuffled = jax.tree.map(lambda leaf: leaf[order].reshape(-1, size, *leaf.shape[1:]), batch)
-        step = partial(update_minibatch, settings=settings, optimiser=optimiser)
+        step = partial(update_minibatch, settings=settings, optimiser=optimiser, rate=rate)
         return jax.lax.scan(step, carry, shuffled)
 
     carry, reports = jax.lax.scan(
@@ -206,6 +214,7 @@ def update_policy(
         observation_stats=update_statistics(state.observation_stats, observations)
         if settings.normalise_observations
         else state.observation_stats,
+        iteration=state.iteration + 1,
         key=jax.random.key_data(key),
     )
     return state, jax.tree.map(jnp.mean, reports)
@@ -217,6 +226,5 @@ UpdateFunction = Callable[[PolicyState, Transitions, Any], tuple[PolicyState, di
 @lru_cache(maxsize=4)
 def make_update(settings: PPOSettings, num_iterations: int) -> UpdateFunction:
     """The jitted update of K policies: states [K, …], rollouts [T, K, N, …], weights [K, N, m]; compiled once."""
-    optimiser = make_optimiser(settings, num_iterations)
-    one = partial(update_policy, settings=settings, optimiser=optimiser)
+    one = partial(update_policy, settings=settings, num_iterations=num_iterations)
     return jax.jit(jax.vmap(one, in_axes=(0, 1, 0)), donate_argnums=0)

@@ -110,9 +110,9 @@ class PDMORL:
         """Evaluate the key preferences and keep what is better than before."""
         # K key policies with a preference each, or one policy with all of them.
         weights = self.keys.reshape(phase.num_learners, -1, self.spec.num_objectives)
-        returns, steps = evaluate(phase.actors(), weights, env, episodes)
-        found = returns.reshape(self.keys.shape)
-        self.counts = self.counts._replace(evaluation=self.counts.evaluation + steps)
+        evaluation = evaluate(phase.actors(), weights, env, episodes)
+        found = evaluation.returns.reshape(self.keys.shape)
+        self.counts = self.counts._replace(evaluation=self.counts.evaluation + evaluation.steps)
         if self.solutions is not None:
             self.solutions = better_solutions(self.keys, self.solutions, found)
         elif np.isfinite(found).all():

@@ -1,0 +1,111 @@
+"""What a finished run reports: its front, measured from initial states that nothing was chosen by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucb_moppo.engine.evaluation import evaluate, evaluation_width
+from ucb_moppo.envs.base import BatchEnv
+from ucb_moppo.objectives.indicators import measure, measure_with
+from ucb_moppo.objectives.pareto import nondominated
+from ucb_moppo.policy.actors import actors_from_tensors
+from ucb_moppo.policy.networks import Network
+from ucb_moppo.seeding import EVALUATION_SEED, HELD_OUT, INTERVAL
+
+MakeBatch = Callable[[int], BatchEnv]
+"""Makes so many environments of the run's problem."""
+CONFIDENCE, NUM_RESAMPLES = 0.95, 200
+WITH_INTERVAL = ("hypervolume", "expected_utility")
+MAX_POINTS_WITH_INTERVAL = {2: 5000, 3: 1000, 4: 200, 5: 60}
+"""Points up to which, by objectives, the hypervolume is quick enough to be computed of every resample."""
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """The front's members, chosen by the values that stages saw, on episodes of their own."""
+
+    members: NDArray
+    """[K, W] which of the evaluated pairs are meant."""
+    returns: NDArray
+    """[n, m] mean return of each member."""
+    errors: NDArray
+    """[n, m] standard error of that mean."""
+    episodes: int
+    steps: int
+    indicators: dict[str, float]
+    extra_indicators: dict[str, float]
+    intervals: dict[str, tuple[float, float]]
+    """95% intervals, over the draw of initial states alone: other seeds of training differ by more."""
+
+
+def evaluate_held_out(
+    tensors: Mapping[str, NDArray],
+    network: Network,
+    weights: NDArray,
+    returns: NDArray,
+    make_batch: MakeBatch,
+    *,
+    episodes: int,
+    reference_point: Sequence[float],
+    extra: Sequence[str] = (),
+) -> HeldOut:
+    """Evaluate the front of K policies with ``returns`` [K, W, m] under ``weights``, over ``episodes`` each."""
+    members = nondominated(returns.reshape(-1, returns.shape[-1])).reshape(returns.shape[:2])
+    found, steps = run_members(tensors, network, weights, members, make_batch, episodes)
+    means = found.mean(axis=1)
+    return HeldOut(
+        members=members,
+        returns=means,
+        errors=found.std(axis=1, ddof=1) / np.sqrt(episodes) if episodes > 1 else np.full(means.shape, np.nan),
+        episodes=episodes,
+        steps=steps,
+        indicators=measure(means, reference_point),
+        extra_indicators=measure_with(extra, means, reference_point),
+        intervals=bootstrap_intervals(found, reference_point),
+    )
+
+
+def run_members(
+    tensors: Mapping[str, NDArray],
+    network: Network,
+    weights: NDArray,
+    members: NDArray,
+    make_batch: MakeBatch,
+    episodes: int,
+) -> tuple[NDArray, int]:
+    """Returns [n, episodes, m] of the members [K, W], as many at a time as fit side by side, and the steps."""
+    policies, columns = np.nonzero(members)
+    at_once = max(1, evaluation_width(1) // episodes)
+    parts, steps = [], 0
+    with closing(make_batch(min(len(policies), at_once) * episodes)) as env:
+        for start in range(0, len(policies), at_once):
+            rows = slice(start, start + at_once)
+            acting = actors_from_tensors({name: a[policies[rows]] for name, a in tensors.items()}, network)
+            part = evaluate(acting, weights[policies[rows], columns[rows]][:, None], env, episodes, starts=HELD_OUT)
+            parts.append(part.episodes[:, 0])
+            steps += part.steps
+    return np.concatenate(parts), steps
+
+
+def bootstrap_intervals(episodes: NDArray, reference_point: Sequence[float]) -> dict[str, tuple[float, float]]:
+    """Percentile intervals of hypervolume and expected utility, drawing episodes of all members [n, E, m] together.
+
+    Members share their initial states, so an episode's luck is drawn for all of them at once.
+    """
+    num_points, num_episodes, num_objectives = episodes.shape
+    if num_episodes < 2:
+        return {}
+    quick = num_points <= MAX_POINTS_WITH_INTERVAL.get(num_objectives, 20)
+    names = WITH_INTERVAL if quick else WITH_INTERVAL[1:]
+    rng = np.random.default_rng((EVALUATION_SEED, INTERVAL))
+    draws = rng.integers(0, num_episodes, (NUM_RESAMPLES, num_episodes))
+    found = [measure_with(names, episodes[:, draw].mean(axis=1), reference_point) for draw in draws]
+    tail = (1 - CONFIDENCE) / 2
+    return {
+        name: tuple(np.quantile([values[name] for values in found], (tail, 1 - tail)).tolist()) for name in names
+    }
