@@ -183,13 +183,19 @@ ACQUISITIONS = Registry(
 
 SURROGATES = Registry(
     "surrogate",
-    {"elastic_net": Entry("ucb_moppo.search.surrogate:elastic_net", "the paper's bagged elastic nets")},
+    {
+        "shared_ridge": Entry("ucb_moppo.search.surrogate:shared_ridge", "bagged ridge, of all policies together"),
+        "elastic_net": Entry("ucb_moppo.search.surrogate:elastic_net", "the paper's bagged elastic nets"),
+        "gaussian_process": Entry("ucb_moppo.search.surrogate:gaussian_process", "of all policies together"),
+        "no_change": Entry("ucb_moppo.search.surrogate:no_change", "expects nothing"),
+    },
     own=True,
 )
 
 SELECTIONS = Registry(
     "selection",
     {
+        "focused": Entry("ucb_moppo.search.selection:select_focused", "half where the front grows, half spread"),
         "sequential": Entry("ucb_moppo.search.selection:select_sequential", "one at a time, seeing those before"),
         "top_n": Entry("ucb_moppo.search.selection:select_top_n", "score once and take the best N"),
     },

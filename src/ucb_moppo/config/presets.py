@@ -28,6 +28,8 @@ PAPER: dict[str, Any] = {
     "replicas": 3,
     "candidate_values": "simulate",
     "surrogate": "elastic_net",
+    "confidence": "objectives",
+    "selection": "sequential",
     "acquisition": "hypervolume",
     "decay": False,
     "normalise_observations": False,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import singledispatch
+from itertools import pairwise
 from typing import NamedTuple, overload
 
 from ucb_moppo.config.presets import default_settings
@@ -18,10 +19,12 @@ from ucb_moppo.registry import EXECUTORS
 from ucb_moppo.search.search_settings import SearchConfig, SearchSettings
 from ucb_moppo.spec import EnvSpec
 
-NUM_ENVIRONMENTS, ROLLOUT_STEPS = 100, 25
+NUM_ENVIRONMENTS, MAX_ROLLOUT_STEPS = 100, 100
 """Environments of a run, over all sub-spaces, and their steps in an iteration."""
-SHARED, WARMUP = 0.5, 0.125
-"""Share of a run before the search begins, in a layout that parts and in a static one."""
+MIN_ITERATIONS, MIN_ROLLOUT_STEPS = 50, 10
+"""A short run has shorter rollouts, down to these, so that it is updated as often as this."""
+DRAWN, WARMUP = 0.25, 0.125
+"""Share of a run before the search begins: on weights drawn at random, or on the pivots in a static layout."""
 MIN_STAGES, MAX_STAGES = 3, 20
 AMPLE_STEPS = 10**9
 MIN_STEPS_TO_SHARD = 200_000
@@ -56,7 +59,7 @@ class MoppoConfig(MoppoSettings):
     @property
     def shared_iterations(self) -> int:
         """Iterations in which one policy learns for all sub-spaces (of a replica)."""
-        return self.search.warmup if self.search.layout == "parting" else 0
+        return self.search.together if self.search.layout == "parting" else 0
 
     @property
     def rollout_steps(self) -> int:
@@ -73,9 +76,14 @@ class MoppoConfig(MoppoSettings):
 
     @property
     def num_stages(self) -> int:
-        """Stages of C iterations or less; one always ends with the warm-up."""
-        search, warmup = self.search, min(self.search.warmup, self.num_iterations)
-        return sum(math.ceil(part / search.stage_iterations) for part in (warmup, self.num_iterations - warmup))
+        """Stages of C iterations or less; one always ends with the warm-up, and one where policies part."""
+        return sum(math.ceil((b - a) / self.search.stage_iterations) for a, b in pairwise(self.boundaries))
+
+    @property
+    def boundaries(self) -> list[int]:
+        """Iterations at which a stage always ends: the warm-up's last, the parting, and that of the run."""
+        inside = {self.search.warmup, self.shared_iterations} - {0}
+        return [0, *sorted(cut for cut in inside if cut < self.num_iterations), self.num_iterations]
 
     @property
     def division(self) -> Division:
@@ -140,7 +148,7 @@ def resolve_moppo(settings: MoppoSettings, spec: EnvSpec) -> MoppoConfig:
     search, ppo = settings.search, settings.ppo
     policies = decide_num_policies(search, spec.num_objectives)
     active = search.active or max(1, NUM_ENVIRONMENTS // policies)
-    samples = search.samples or ROLLOUT_STEPS * active
+    samples = search.samples or active * decide_rollout_steps(settings.steps, policies * search.replicas * active)
     candidates = search.candidates or max(active, default_num_candidates(spec.num_objectives))
     require(
         policies * candidates <= MAX_LATTICE_POINTS,
@@ -159,7 +167,8 @@ def resolve_moppo(settings: MoppoSettings, spec: EnvSpec) -> MoppoConfig:
     parting = search.layout == "parting"
     warmup = search.warmup
     if warmup is None:
-        warmup = max(1, round(iterations * (SHARED if parting else WARMUP) / stage)) * stage
+        warmup = max(1, round(iterations * (DRAWN if parting else WARMUP) / stage)) * stage
+    together = iterations if search.together is None else search.together
     episode = math.ceil(spec.horizon * active / samples)
     decided = {
         "policies": policies,
@@ -169,6 +178,7 @@ def resolve_moppo(settings: MoppoSettings, spec: EnvSpec) -> MoppoConfig:
         "probes": effort.probes,
         "stage_iterations": stage,
         "warmup": min(warmup, iterations),
+        "together": min(together, iterations),
         "resample_iterations": search.resample_iterations or (episode if parting else stage),
     }
     return MoppoConfig(
@@ -237,6 +247,11 @@ def comparable_config(settings: PeerSettings, spec: EnvSpec) -> MoppoConfig:
     ours = override(default_settings(settings.problem, settings.preset), horizon=spec.horizon, **same)
     ample = resolve(override(ours, steps=max(settings.steps, AMPLE_STEPS)), spec)
     return resolve(override(ours, steps=max(settings.steps, ample.steps_per_iteration)), spec)
+
+
+def decide_rollout_steps(steps: int, environments: int) -> int:
+    """T: as long as still leaves enough iterations."""
+    return max(MIN_ROLLOUT_STEPS, min(MAX_ROLLOUT_STEPS, steps // (environments * MIN_ITERATIONS)))
 
 
 def decide_num_policies(search: SearchSettings, num_objectives: int) -> int:

@@ -6,26 +6,31 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from time import perf_counter
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 
 from ucb_moppo.algos.algorithms import make_algorithm
 from ucb_moppo.config import MoppoConfig
 from ucb_moppo.engine.archive import Archive
 from ucb_moppo.engine.evaluation import Evaluation
 from ucb_moppo.engine.learner import Diverged, Event, Iteration, Plan, Snapshot, StageRecord
-from ucb_moppo.engine.population import NUM_CHANCES, Divergence
+from ucb_moppo.engine.population import NUM_CHANCES, Divergence, by_policy
 from ucb_moppo.engine.probes import make_run_decomposition
 from ucb_moppo.engine.shard import Timing
 from ucb_moppo.errors import DivergenceError, RunFormatError
 from ucb_moppo.objectives.indicators import measure, measure_with
+from ucb_moppo.objectives.weights import subspace_width
 from ucb_moppo.search.methods import Method, SearchContext, Selection, choose_pivot, choose_random, make_method
+from ucb_moppo.search.situations import training_density
 from ucb_moppo.seeding import SELECTION
 from ucb_moppo.spec import EnvSpec
 
+NORMAL_95 = 1.96
 STAGE_TIMES = {"selecting": 0.0, "training": 0.0, "evaluating": 0.0}
 
 
@@ -80,16 +85,14 @@ class Stage:
     search: int
 
 
-def make_schedule(num_iterations: int, warmup: int, stage_iterations: int) -> list[Stage]:
-    """Stages of C iterations, a boundary always at the end of the warm-up and of the run."""
+def make_schedule(boundaries: Sequence[int], warmup: int, stage_iterations: int) -> list[Stage]:
+    """Stages of C iterations or less, from one of the ``boundaries`` to the next; the first is 0."""
     stages: list[Stage] = []
-    start = search = 0
-    while start < num_iterations:
-        limit = warmup if start < warmup else num_iterations
-        length = min(stage_iterations, limit - start)
-        search += start >= warmup
-        stages.append(Stage(len(stages) + 1, start, length, search))
-        start += length
+    search = 0
+    for begin, end in pairwise(boundaries):
+        for start in range(begin, end, stage_iterations):
+            search += start >= warmup
+            stages.append(Stage(len(stages) + 1, start, min(stage_iterations, end - start), search))
     return stages
 
 
@@ -119,6 +122,10 @@ class Trainer:
         self.decomposition = make_run_decomposition(config, spec)
         self.method: Method = make_method(config.method, config.search, config.reference_point)
         self.history: list[NDArray] = []
+        self.density: list[NDArray] = []
+        """[K, P] of every stage: how densely it trained near the evaluated weights."""
+        self._density = np.zeros(self.evaluated_weights.shape[:2])
+        """[K, P] the same of the stage that is being trained, summed over its iterations."""
         self.kept = Archive(config.reference_point)
         self.iteration = self.evaluation_steps = 0
         self._reports: list[dict[str, NDArray]] = []
@@ -150,7 +157,7 @@ class Trainer:
     def stages(self) -> list[Stage]:
         """The whole run's schedule."""
         search = self.config.search
-        return make_schedule(self.config.num_iterations, search.warmup, search.stage_iterations)
+        return make_schedule(self.config.boundaries, search.warmup, search.stage_iterations)
 
     def plan(self) -> Plan:
         """Count the steps of the run and measure about how long they take here."""
@@ -176,6 +183,8 @@ class Trainer:
             yield from self._end_stage(0, None)
         for stage in self.stages()[len(self.history) - 1 :]:
             selection = yield from self._train(stage)
+            self.density.append(self._density / stage.iterations)
+            self._density = np.zeros(self._density.shape)
             yield from self._end_stage(stage.index, selection)
 
     def _end_stage(self, index: int, selection: Selection | None) -> Iterator[StageRecord | Diverged]:
@@ -215,9 +224,28 @@ class Trainer:
                 weights = np.stack([choices.of(self._chosen_at(stage, i)).weights for i in iterations])
             with self._timed("training"):
                 self._reports.append(self.executor.train(weights))
+            self._density += sum(self._density_of(stage, row) for row in weights)
             self.iteration += len(iterations)
             yield Iteration(self.iteration)
         return choices.of(self._chosen_at(stage, end - 1))
+
+    def _group(self, stage: Stage) -> int:
+        """Neighbouring sub-spaces that share a policy in a stage."""
+        return self.config.search.policies if stage.start < self.config.shared_iterations else 1
+
+    def _density_of(self, stage: Stage, weights: NDArray) -> NDArray:
+        """How densely an iteration on ``weights`` [K, N, m] trains near the evaluated weights, [K, P]."""
+        group, evaluated = self._group(stage), self.evaluated_weights
+        width = subspace_width(self.decomposition.pivots) / 2
+        policies = zip(by_policy(weights, group, axis=0), by_policy(evaluated, group, axis=0), strict=True)
+        return np.stack([training_density(*policy, width) for policy in policies]).reshape(evaluated.shape[:2])
+
+    def _rates(self) -> NDArray:
+        """The learning rate of the stage after each evaluation, as a share of the first."""
+        if not self.config.ppo.decay:
+            return np.ones(len(self.history))
+        middles = [stage.start + stage.iterations / 2 for stage in self.stages()[: len(self.history)]]
+        return np.array([1 - middle / self.config.num_iterations for middle in middles])
 
     def _chosen_at(self, stage: Stage, iteration: int) -> int:
         """The iteration at which the weights of another one in its stage are chosen."""
@@ -238,10 +266,13 @@ class Trainer:
             candidates=weights.candidates,
             evaluated_weights=self.evaluated_weights,
             values=np.stack(self.history),
+            front=np.array(self.kept.returns).reshape(-1, self.spec.num_objectives),
+            density=np.array(self.density).reshape(-1, *self.evaluated_weights.shape[:2]),
+            rates=self._rates(),
             stage=max(1, stage.search),
             num_active=search.active,
             rng_seed=(self.config.seed, SELECTION, iteration),
-            policy_ids=tuple(range(self.config.num_subspaces)),
+            group=self._group(stage),
         )
         if stage.search:
             return self.method.choose(context)
@@ -288,12 +319,17 @@ class Trainer:
         self._stage_times[what] += perf_counter() - start
 
     def _with_error(self, diagnostics: dict[str, Any]) -> dict[str, Any]:
-        """Add what the surrogate's prediction came to: mean absolute error per objective, against no change."""
+        """Add what the surrogate's prediction came to: its error, how it ranks gains, what its intervals cover."""
         if "predicted" not in diagnostics:
             return diagnostics
         realised = self.history[-1] - self.history[-2]
-        error = np.abs(np.asarray(diagnostics["predicted"]) - realised)
+        predicted, sigma = np.asarray(diagnostics["predicted"]), np.asarray(diagnostics["sigma"])
+        error = np.abs(predicted - realised)
         return diagnostics | {
+            "rank_correlation": rank_correlation(
+                (self.evaluated_weights * predicted).sum(-1), (self.evaluated_weights * realised).sum(-1)
+            ),
+            "coverage": mean_of_finite(np.where(np.isfinite(error), error <= NORMAL_95 * sigma, np.nan)),
             "realised": realised.tolist(),
             "absolute_error": [mean_of_finite(error[..., j]) for j in range(error.shape[-1])],
             "absolute_change": [mean_of_finite(np.abs(realised[..., j])) for j in range(error.shape[-1])],
@@ -306,6 +342,8 @@ class Trainer:
         state |= {f"kept.{name}": array for name, array in self.kept.get_state().items()}
         return state | {
             "history": np.array(self.history).reshape(-1, *self.evaluated_weights.shape),
+            "density": np.array(self.density).reshape(-1, *self._density.shape),
+            "density_now": self._density.copy(),
             "iteration": np.array(self.iteration),
             "evaluation_steps": np.array(self.evaluation_steps),
             "seconds": np.array(self.seconds),
@@ -324,7 +362,8 @@ class Trainer:
                     f"the saved evaluations have shape {state['history'].shape}; here every one of them has "
                     f"{self.evaluated_weights.shape}"
                 )
-            self.history = list(state["history"])
+            self.history, self.density = list(state["history"]), list(state["density"])
+            self._density = state["density_now"].copy()
             self.iteration, self.evaluation_steps = int(state["iteration"]), int(state["evaluation_steps"])
             self._reports = [learning] if (learning := under("learning.")) else []
             self.executor.set_state(under("executor."))
@@ -346,6 +385,15 @@ def mean_reports(reports: list[dict[str, NDArray]]) -> dict[str, float]:
     """The mean of every reported number over iterations and policies."""
     joined = join_reports(reports)
     return {name: mean_of_finite(joined[name]) for name in sorted(joined)}
+
+
+def rank_correlation(a: NDArray, b: NDArray) -> float:
+    """Spearman's, of the pairs that are finite; NaN where one of the two does not vary."""
+    both = np.isfinite(a) & np.isfinite(b)
+    x, y = rankdata(a[both]), rankdata(b[both])
+    if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return float("nan")
+    return float(np.corrcoef(x, y)[0, 1])
 
 
 def mean_of_finite(values: NDArray) -> float:

@@ -124,6 +124,16 @@ def _check_count(name: str, value: int, least: int) -> None:
         raise ConfigError(f"{name} is {value}: give a whole number of at least {least}")
 
 
+def subspace_width(pivots: FloatArray) -> float:
+    """The mean distance from a pivot [K, m] to its nearest neighbour; half the simplex for a single one."""
+    others = np.unique(pivots, axis=0)
+    if len(others) == 1:
+        return math.sqrt(0.5)
+    distances = np.linalg.norm(others[:, None] - others[None], axis=-1)
+    np.fill_diagonal(distances, np.inf)
+    return float(distances.min(axis=1).mean())
+
+
 # --- lattices --------------------------------------------------------------------------------------
 
 

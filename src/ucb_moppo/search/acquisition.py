@@ -1,7 +1,7 @@
 """Acquisition: how good would the front be with one more objective vector? Assumes maximisation throughout.
 
-Optimistic values are formed from predictions; a score values a front with each candidate joined to it. Where
-predictions come from, and which candidates are then taken, is not known here.
+Worlds are formed from predictions; a score values a front with each candidate joined to it. Where predictions come
+from, and which candidates are then taken, is not known here.
 """
 
 from __future__ import annotations
@@ -36,10 +36,16 @@ def zero_beta(stage: int) -> float:
     return 0.0
 
 
-def optimistic_values(values: FloatArray, mean: FloatArray, std: FloatArray, beta: float) -> FloatArray:
-    """V + f + β·σ, all [n, m]: the upper confidence bound of next stage's objective vectors."""
-    optimistic: FloatArray = values + mean + beta * std
-    return optimistic
+def optimistic_worlds(values: FloatArray, changes: FloatArray, beta: float, of: str) -> tuple[FloatArray, float]:
+    """Ways [B, n, m] in which ``values`` [n, m] may come out after ``changes`` [B, n, m], and the β that is left.
+
+    ``of`` says what the upper confidence bound is taken of. "objectives": V + f + β·σ of each objective is the one
+    world there is (the paper). "score": every member is a world, and the bound is that of the score over them.
+    """
+    if of == "score":
+        return values + changes, beta
+    optimistic = values + changes.mean(axis=0) + beta * changes.std(axis=0)
+    return optimistic[None], 0.0
 
 
 class Score(Protocol):

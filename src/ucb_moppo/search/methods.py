@@ -17,18 +17,16 @@ from numpy.typing import NDArray
 from ucb_moppo.errors import ConfigError
 from ucb_moppo.objectives.pareto import pareto_front
 from ucb_moppo.registry import ACQUISITIONS, METHODS, SELECTIONS, SURROGATES
-from ucb_moppo.search.acquisition import Score, optimistic_values, ucb_beta, zero_beta
+from ucb_moppo.search.acquisition import Score, optimistic_worlds, ucb_beta, zero_beta
 from ucb_moppo.search.search_settings import SearchConfig
 from ucb_moppo.search.selection import Select
-from ucb_moppo.search.surrogate import (
-    Prediction,
-    Surrogate,
-    SurrogateModel,
-    interpolate_values,
-    surrogate_data,
-)
+from ucb_moppo.search.situations import UNIFORM, Situations
+from ucb_moppo.search.surrogate import Surrogate, SurrogateModel, interpolate_values, summarise_draws
 
 FloatArray = NDArray[np.float64]
+
+FOCUSED = 2.0
+"""The density that a stage is taken to train with near a weight that is chosen."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,27 +41,36 @@ class SearchContext:
     """[K, P, m]: the probes, or all candidates where those are simulated."""
     values: FloatArray
     """[Z, K, P, m]: every evaluation so far, oldest first; NaN where a policy has diverged."""
+    front: FloatArray
+    """[f, m] what is kept, to be improved."""
+    density: FloatArray
+    """[Z − 1, K, P] how densely the stage after each evaluation but the last trained near the weights."""
+    rates: FloatArray
+    """[Z] learning rate of the stage after each evaluation, as a share of the first."""
     stage: int
     """t, stages since the warm-up, from 1."""
     num_active: int
-    """N, weights to choose per policy."""
+    """N, weights to choose for each sub-space."""
     rng_seed: tuple[int, ...]
-    """(seed, iteration); random streams derive from it and the policy's own index."""
-    policy_ids: tuple[int, ...]
-    """K global policy indices, so that a policy's stream does not depend on its company."""
+    """(seed, iteration); random streams derive from it and the sub-space's own index."""
+    group: int = 1
+    """Neighbouring sub-spaces that share a policy, and their environments."""
 
     def __post_init__(self) -> None:
         num_policies, num_objectives = self.pivots.shape
         num_candidates, num_evaluated = self.candidates.shape[1], self.evaluated_weights.shape[1]
+        num_stages = max(0, len(self.values) - 1)
         for name, expected in (
             ("candidates", (num_policies, num_candidates, num_objectives)),
             ("evaluated_weights", (num_policies, num_evaluated, num_objectives)),
             ("values", (len(self.values), num_policies, num_evaluated, num_objectives)),
+            ("density", (num_stages, num_policies, num_evaluated)),
+            ("rates", (len(self.values),)),
         ):
             if (shape := getattr(self, name).shape) != expected:
                 raise ConfigError(f"{name} has shape {shape}: the other arrays ask for {expected}")
-        if len(self.policy_ids) != num_policies:
-            raise ConfigError(f"{len(self.policy_ids)} policy_ids for {num_policies} policies: give one each")
+        if num_policies % self.group:
+            raise ConfigError(f"group is {self.group}: it must divide {num_policies}, the number of sub-spaces")
         if not 1 <= self.num_active <= num_candidates:
             raise ConfigError(
                 f"num_active is {self.num_active}: give 1 to {num_candidates}, the number of candidates"
@@ -74,13 +81,45 @@ class SearchContext:
         """The last evaluation [K, P, m]; NaN, like a value that failed, before the first."""
         return self.values[-1] if len(self.values) else np.full(self.evaluated_weights.shape, np.nan)
 
+    def experience(self) -> tuple[Situations, FloatArray]:
+        """What stages so far have changed: situations before them, and the changes [n, m]."""
+        before = [
+            self._situations(self.evaluated_weights, self.values[z], self.density[z], self.rates[z], age)
+            for z, age in zip(range(len(self.density)), reversed(range(len(self.density))), strict=True)
+        ]
+        with np.errstate(invalid="ignore"):  # inf − inf is a missing pair, not a surprise
+            changes = np.diff(self.values, axis=0)
+        return Situations.join(before), changes.reshape(-1, changes.shape[-1])
+
+    def ahead(self, weights: FloatArray, density: float) -> Situations:
+        """The next stage at ``weights`` [K, n, m] of each sub-space, if it trains near them as densely as that."""
+        known = zip(self.evaluated_weights, self.last_values, weights, strict=True)
+        values = np.stack([interpolate_values(probes, found, wanted) for probes, found, wanted in known])
+        return self._situations(weights, values, np.full(weights.shape[:2], density), self.rates[-1], 0)
+
+    def _situations(
+        self, weights: FloatArray, values: FloatArray, density: FloatArray, rate: float, age: float
+    ) -> Situations:
+        """Rows for weights [K, n, m] of all sub-spaces before one stage."""
+        num_policies, num_weights, num_objectives = weights.shape
+        count = num_policies * num_weights
+        return Situations(
+            subspace=np.repeat(np.arange(num_policies), num_weights),
+            weights=weights.reshape(count, num_objectives),
+            places=(weights - self.pivots[:, None]).reshape(count, num_objectives),
+            values=values.reshape(count, num_objectives),
+            density=density.reshape(count),
+            rate=np.full(count, rate),
+            age=np.full(count, float(age)),
+        )
+
 
 class Selection(NamedTuple):
     """The chosen ``weights`` [K, N, m] and JSON-ready ``diagnostics`` of how they came about.
 
     Of a searching method: ``beta``; ``predicted_change`` and ``beta_sigma`` [K, m], means over the chosen
-    weights; ``predicted`` [K, P, m], the change foreseen at the evaluated weights, to hold against the next
-    evaluation.
+    weights; ``predicted`` and ``sigma`` [K, P, m], the change foreseen at the evaluated weights and its standard
+    deviation, to hold against the next evaluation.
     """
 
     weights: FloatArray
@@ -102,6 +141,8 @@ class Tools(NamedTuple):
     surrogate: SurrogateModel
     score: Score
     select: Select
+    confidence: str
+    """What the upper confidence bound is taken of; see `optimistic_worlds`."""
 
 
 def make_method(name: str, search: SearchConfig, reference_point: tuple[float, ...]) -> Method:
@@ -110,6 +151,7 @@ def make_method(name: str, search: SearchConfig, reference_point: tuple[float, .
         surrogate=SURROGATES.find(search.surrogate)(search),
         score=ACQUISITIONS.find(search.acquisition)(reference_point),
         select=SELECTIONS.find(search.selection),
+        confidence=search.confidence,
     )
     make: Callable[[Tools], Method] = METHODS.find(name)
     return make(tools)
@@ -141,83 +183,61 @@ def choose_pivot(context: SearchContext) -> Selection:
 
 
 def choose_random(context: SearchContext) -> Selection:
-    """Random-MOPPO: N of the M candidates, uniformly and without replacement."""
+    """Random-MOPPO: N of the M candidates of every sub-space, uniformly and without replacement."""
 
-    def draw(policy_id: int, candidates: FloatArray) -> FloatArray:
-        rng = np.random.default_rng((*context.rng_seed, policy_id))
+    def draw(subspace: int, candidates: FloatArray) -> FloatArray:
+        rng = np.random.default_rng((*context.rng_seed, subspace))
         return rng.choice(candidates, context.num_active, replace=False)
 
-    drawn = [draw(*policy) for policy in zip(context.policy_ids, context.candidates, strict=True)]
-    return Selection(np.stack(drawn), {})
+    return Selection(np.stack([draw(*policy) for policy in enumerate(context.candidates)]), {})
 
 
 def choose_by_search(context: SearchContext, *, tools: Tools, beta_of: Callable[[int], float]) -> Selection:
     """UCB-MOPPO, and with β = 0 Mean-MOPPO: the weights expected to improve the front most (Algorithm 3).
 
-    Every policy's choice starts from the same L, the last evaluations of all policies; only its Pareto front
-    counts. A diverged policy (no finite value) has no finite candidate: its weights come out evenly spread.
+    Every policy's choice starts from the same L, the front that is kept. Sub-spaces that share a policy share their
+    environments too: weights are chosen for all of them together. A diverged policy (no finite value) has no finite
+    candidate: its weights come out evenly spread.
     """
-    beta = beta_of(context.stage)
-    last = context.last_values
-    front = pareto_front(last.reshape(-1, last.shape[-1]))
-    chosen, at_chosen, at_evaluated = [], [], []
-    for k, surrogates in enumerate(fit_surrogates(context, tools.surrogate)):
-        candidates, evaluated = context.candidates[k], context.evaluated_weights[k]
-        prediction = predict_changes(surrogates, candidates)
-        values = interpolate_values(evaluated, last[k], candidates)
-        optimistic = optimistic_values(values, prediction.mean, prediction.std, beta)
-        picks = tools.select(tools.score, front, optimistic, candidates, context.num_active)
-        chosen.append(candidates[picks])
-        at_chosen.append([prediction.mean[picks].mean(axis=0), beta * prediction.std[picks].mean(axis=0)])
-        at_evaluated.append(predict_changes(surrogates, evaluated).mean)
-    return Selection(np.stack(chosen), _diagnostics(beta, np.array(at_chosen), np.array(at_evaluated)))
-
-
-def fit_surrogates(context: SearchContext, model: SurrogateModel) -> list[list[Surrogate]]:
-    """The surrogates f^{k,j}: one list of m for each of the K policies."""
-    weights, changes = surrogate_data(context.evaluated_weights, context.values)
-    prior = _value_ranges(context.last_values)
-    return [
-        [
-            model.fit(weights[k], changes[k, :, j], prior[j], _fit_seed(context, policy_id, j))
-            for j in range(len(prior))
-        ]
-        for k, policy_id in enumerate(context.policy_ids)
-    ]
-
-
-def predict_changes(surrogates: list[Surrogate], weights: FloatArray) -> Prediction:
-    """Mean and std [n, m] of all m objectives at ``weights`` [n, m], from one surrogate each."""
-    predictions = [surrogate.predict(weights) for surrogate in surrogates]
-    return Prediction(
-        np.stack([prediction.mean for prediction in predictions], axis=1),
-        np.stack([prediction.std for prediction in predictions], axis=1),
+    beta, surrogate = beta_of(context.stage), fit_surrogate(context, tools.surrogate)
+    front, ahead = pareto_front(context.front), context.ahead(context.candidates, FOCUSED)
+    changes = surrogate.draw(ahead)
+    worlds, left = optimistic_worlds(ahead.values, changes, beta, tools.confidence)
+    num_policies, num_candidates, num_objectives = context.candidates.shape
+    members = context.group * num_candidates
+    picks = []
+    for start in range(0, num_policies * num_candidates, members):
+        rows = slice(start, start + members)
+        count = context.group * context.num_active
+        picks.append(start + tools.select(tools.score, front, worlds[:, rows], left, ahead.weights[rows], count))
+    chosen = np.concatenate(picks)
+    foreseen = summarise_draws(surrogate.draw(context.ahead(context.evaluated_weights, UNIFORM)))
+    shape = (num_policies, context.num_active, num_objectives)
+    at_chosen = summarise_draws(changes[:, chosen])
+    return Selection(
+        ahead.weights[chosen].reshape(shape),
+        {
+            "beta": beta,
+            "predicted_change": at_chosen.mean.reshape(shape).mean(axis=1).tolist(),
+            "beta_sigma": (beta * at_chosen.std).reshape(shape).mean(axis=1).tolist(),
+            "predicted": foreseen.mean.reshape(context.evaluated_weights.shape).tolist(),
+            "sigma": foreseen.std.reshape(context.evaluated_weights.shape).tolist(),
+        },
     )
 
 
-def _fit_seed(context: SearchContext, policy_id: int, objective: int) -> int:
-    """A seed of its own for every (policy, objective).
-
-    Counting objectives from 1 keeps these streams apart from the policy's own: seeds are padded with 0.
-    """
-    sequence = np.random.SeedSequence((*context.rng_seed, policy_id, objective + 1))
-    return int(sequence.generate_state(1)[0])
+def fit_surrogate(context: SearchContext, model: SurrogateModel) -> Surrogate:
+    """What predicts the next stage, from all that stages have changed so far."""
+    situations, changes = context.experience()
+    seed = int(np.random.SeedSequence(context.rng_seed).generate_state(1)[0])
+    return model.fit(situations, changes, _value_ranges(context.last_values), seed)
 
 
-def _value_ranges(last: FloatArray) -> list[float]:
-    """Max − min of each objective over the finite rows of the last evaluation [K, P, m]; 1 if that is 0."""
+def _value_ranges(last: FloatArray) -> FloatArray:
+    """Max − min [m] of each objective over the finite rows of the last evaluation [K, P, m]; 1 if that is 0."""
     rows = last.reshape(-1, last.shape[-1])
     rows = rows[np.isfinite(rows).all(axis=1)]
     if len(rows) == 0:
-        return [1.0] * last.shape[-1]
-    return [float(spread) or 1.0 for spread in np.ptp(rows, axis=0)]
-
-
-def _diagnostics(beta: float, at_chosen: FloatArray, at_evaluated: FloatArray) -> dict[str, Any]:
-    """Plain lists from ``at_chosen`` [K, 2, m] (mean change, β·σ) and ``at_evaluated`` [K, P, m]."""
-    return {
-        "beta": beta,
-        "predicted_change": at_chosen[:, 0].tolist(),
-        "beta_sigma": at_chosen[:, 1].tolist(),
-        "predicted": at_evaluated.tolist(),
-    }
+        return np.ones(last.shape[-1])
+    spread = np.ptp(rows, axis=0)
+    return np.where(spread > 0, spread, 1.0)

@@ -9,6 +9,7 @@ from typing import Annotated, Literal, get_args
 from ucb_moppo.errors import nearest_names, require
 from ucb_moppo.registry import ACQUISITIONS, SELECTIONS, SURROGATES
 
+ConfidenceName = Literal["score", "objectives"]
 ValueSource = Literal["probes", "simulate"]
 LayoutName = Literal["parting", "static"]
 
@@ -28,7 +29,7 @@ class SearchSettings:
     """M, candidate weights in each sub-space."""
     active: Annotated[int | None, "an equal part of 100 environments"] = None
     """N, weights trained on at a time in each sub-space, with one environment each."""
-    samples: Annotated[int | None, "25 steps of each environment"] = None
+    samples: Annotated[int | None, "100 steps of each environment, fewer in a short run"] = None
     """Samples per sub-space and iteration, shared by its environments."""
     replicas: int = 1
     """R, independent policies per sub-space, merged into one front."""
@@ -36,15 +37,19 @@ class SearchSettings:
     """Explicit pivots, one weight per sub-space (default: spread evenly)."""
     stage_iterations: Annotated[int | None, "so that evaluation takes a fifth of training"] = None
     """C, iterations between two evaluations."""
-    warmup: Annotated[int | None, "half of the run, an eighth of it in a static layout"] = None
-    """Q, iterations before the search begins: of the policy that is shared, or of all policies on their pivots."""
+    warmup: Annotated[int | None, "a quarter of the run, an eighth of it in a static layout"] = None
+    """Q, iterations before the search begins: on weights drawn at random, or in a static layout on the pivots."""
+    together: Annotated[int | None, "all of the run"] = None
+    """Iterations in which one policy learns for all sub-spaces, before it parts into one for each."""
     resample_iterations: Annotated[int | None, "about an episode, a stage in a static layout"] = None
     """RF, iterations after which a policy that is shared gets other weights, and method `random` draws again."""
     acquisition: str = "hypervolume"
     """What a candidate is scored by."""
-    surrogate: str = "elastic_net"
+    confidence: ConfidenceName = "score"
+    """What the upper confidence bound is taken of: the score, or each objective by itself, as in the paper."""
+    surrogate: str = "shared_ridge"
     """What predicts the change that training on a weight brings."""
-    selection: str = "sequential"
+    selection: str = "focused"
     """How weights are picked by their scores."""
     candidate_values: ValueSource = "probes"
     """Where candidates' values come from: interpolated between probes, or simulating every candidate."""
@@ -69,6 +74,7 @@ class SearchConfig(SearchSettings):
     probes: int
     stage_iterations: int
     warmup: int
+    together: int
     resample_iterations: int
 
 
@@ -83,12 +89,13 @@ def check_search(search: SearchSettings) -> None:
         f"the first must be positive, the second lie in [0, 1]",
     )
     require(search.ensemble >= 2, f"ensemble is {search.ensemble}; the uncertainty needs at least 2 members")
-    for name in ("warmup", "resample_iterations"):
+    for name in ("warmup", "together", "resample_iterations"):
         value = getattr(search, name)
         require(value is None or value >= 0, f"{name} is {value}; it must not be negative")
     for registry in (ACQUISITIONS, SURROGATES, SELECTIONS):
         registry.check(getattr(search, registry.kind))
-    for name, known in (("candidate_values", get_args(ValueSource)), ("layout", get_args(LayoutName))):
+    for name, names in (("candidate_values", ValueSource), ("layout", LayoutName), ("confidence", ConfidenceName)):
+        known = get_args(names)
         value = getattr(search, name)
         require(value in known, f"unknown {name} {value!r}; {nearest_names(str(value), known)}")
     if search.candidates is not None and search.active is not None:

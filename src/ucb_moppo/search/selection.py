@@ -1,12 +1,14 @@
-"""Selection: pick N of a policy's M candidate weights by their scores. Assumes maximisation.
+"""Selection: pick weights of a policy's candidates by their scores. Assumes maximisation.
 
-What a score means and how the optimistic values were predicted is not known here. Where scores do not tell
-candidates apart, picks are spread over the sub-space: a tie must not pile them up at one end of it.
+What a score means and how values were predicted is not known here. Worlds [B, M, m] are B ways in which the values
+of M candidates may come out; a candidate is worth the mean of its scores over them, and β times their spread. Where
+scores do not tell candidates apart, picks are spread over the sub-space: a tie must not pile them up at one end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -21,43 +23,92 @@ IndexArray = NDArray[np.intp]
 
 # Scores closer than this, relative to the largest, differ by rounding only.
 TIE_TOLERANCE = 1e-12
+# A pick that adds less than this share of what the first one added is not worth environments of its own.
+SMALLEST_GAIN = 0.01
 
 
 class Select(Protocol):
     """Picks ``count`` of M candidates; see `select_sequential`."""
 
     def __call__(
-        self, score: Score, front: FloatArray, optimistic: FloatArray, candidates: FloatArray, count: int
+        self, score: Score, front: FloatArray, worlds: FloatArray, beta: float, candidates: FloatArray, count: int
     ) -> IndexArray:
-        """Indices [count] into ``candidates`` [M, m_w], whose optimistic objective vectors are [M, m]."""
+        """Indices [count] into ``candidates`` [M, m_w], whose values may be any of ``worlds`` [B, M, m]."""
         ...
 
 
+@dataclass(frozen=True, eq=False)
+class Acquisition:
+    """The upper confidence bound of the score: over worlds, its mean and β times its standard deviation."""
+
+    score: Score
+    front: FloatArray
+    worlds: FloatArray
+    beta: float
+
+    def __call__(self, chosen: Sequence[int], remaining: IndexArray) -> FloatArray:
+        """Values [n] of the ``remaining`` candidates once the ``chosen`` have joined the front of every world."""
+        scores = [
+            self.score(np.concatenate([self.front, world[list(chosen)]]), world[remaining]) for world in self.worlds
+        ]
+        with np.errstate(invalid="ignore"):  # a candidate without a value has none in any world
+            bound = np.mean(scores, axis=0) + self.beta * np.std(scores, axis=0)
+        return np.where(np.isfinite(bound), bound, -np.inf)
+
+    def worth(self, chosen: Sequence[int]) -> float:
+        """The mean value over worlds of the front with those that are ``chosen``, and nothing else."""
+        fronts = [np.concatenate([self.front, world[list(chosen)]]) for world in self.worlds]
+        values = [self.score(front, front[:1])[0] for front in fronts if len(front)]
+        return float(np.mean(values)) if values else -np.inf
+
+
 def select_sequential(
-    score: Score, front: FloatArray, optimistic: FloatArray, candidates: FloatArray, count: int
+    score: Score, front: FloatArray, worlds: FloatArray, beta: float, candidates: FloatArray, count: int
 ) -> IndexArray:
     """One at a time without replacement; each choice joins the front before the next is made.
 
-    ``front`` [f, m], ``optimistic`` [M, m] and ``candidates`` [M, m_w] give indices [count] in the order of
+    ``front`` [f, m], ``worlds`` [B, M, m] and ``candidates`` [M, m_w] give indices [count] in the order of
     choice (the paper, section "UCB acquisition function maximisation"). Once all remaining candidates score
     the same, the rest is spread evenly; candidates that are not finite come last.
     """
-
-    def score_remaining(chosen: list[int], remaining: IndexArray) -> FloatArray:
-        return score(np.concatenate([front, optimistic[chosen]]), optimistic[remaining])
-
-    return _pick(score_remaining, candidates, count)
+    return _pick(Acquisition(score, front, worlds, beta), candidates, count)
 
 
 def select_top_n(
-    score: Score, front: FloatArray, optimistic: FloatArray, candidates: FloatArray, count: int
+    score: Score, front: FloatArray, worlds: FloatArray, beta: float, candidates: FloatArray, count: int
 ) -> IndexArray:
     """Score every candidate once against ``front`` and take the best (the paper, Algorithm 3).
 
     Arguments, result and the treatment of ties are those of `select_sequential`.
     """
-    scores = score(front, optimistic)
+    scores = Acquisition(score, front, worlds, beta)([], np.arange(len(candidates)))
     return _pick(lambda chosen, remaining: scores[remaining], candidates, count)
+
+
+def select_focused(
+    score: Score, front: FloatArray, worlds: FloatArray, beta: float, candidates: FloatArray, count: int
+) -> IndexArray:
+    """Half of the picks where the front grows, over and over again; the other half spread evenly over all weights.
+
+    As in `select_sequential` each choice joins the front before the next is made, until one adds less than a
+    hundredth of what the first one added. Those that do are picked in turn; without any, all picks are spread.
+    """
+    acquisition = Acquisition(score, front, worlds, beta)
+    everywhere = np.arange(len(candidates))
+    growing: list[int] = []
+    gains: list[float] = []
+    while len(growing) < count // 2:
+        values = acquisition(growing, everywhere)
+        best = int(np.argmax(values))
+        gain = values[best] - acquisition.worth(growing)
+        if not np.isfinite(gain) or gain <= 0 or (gains and gain < SMALLEST_GAIN * gains[0]) or best in growing:
+            break
+        growing.append(best)
+        gains.append(float(gain))
+    focused = [growing[i % len(growing)] for i in range(count // 2)] if growing else []
+    spread = spread_evenly(candidates, min(count - len(focused), len(candidates)), [])
+    repeated = [spread[i % len(spread)] for i in range(count - len(focused))]
+    return np.array(focused + repeated, dtype=np.intp)
 
 
 def _pick(

@@ -1,7 +1,7 @@
-"""Surrogates: predict how an objective changes when a policy trains on a weight for one more stage.
+"""Surrogates: predict what one more stage of training changes at a weight.
 
-A surrogate answers with a mean and a standard deviation in the raw units of the objective; what is done with
-them (optimism, hypervolume, choice) is not known here.
+A surrogate answers with draws of the change of all objectives, in their raw units: what its members believe, each
+about all weights and objectives together. What is done with them (optimism, hypervolume, choice) is not known here.
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ from scipy.spatial.distance import cdist
 from sklearn import config_context
 from sklearn.ensemble import BaggingRegressor
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import ElasticNet
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.linear_model import ElasticNet, Ridge
 
 from ucb_moppo.errors import ConfigError
 from ucb_moppo.search.search_settings import SearchConfig
+from ucb_moppo.search.situations import Situations
 
 FloatArray = NDArray[np.float64]
 
@@ -31,18 +34,11 @@ ROUNDING = 1e-12
 MAX_SWEEPS = 10_000
 
 
-class Prediction(NamedTuple):
-    """Predicted change of one objective at n weights, in raw units: ``mean`` [n] and ``std`` [n] >= 0."""
-
-    mean: FloatArray
-    std: FloatArray
-
-
 class Surrogate(Protocol):
-    """Something that predicts the change of one objective of one policy over a stage."""
+    """Something that predicts what a stage changes."""
 
-    def predict(self, weights: FloatArray) -> Prediction:
-        """Predict at ``weights`` [n, m], in raw units."""
+    def draw(self, situations: Situations) -> FloatArray:
+        """Changes [B, n, m] of the objectives in n situations, in raw units: what each of B members believes."""
         ...
 
 
@@ -52,21 +48,79 @@ class SurrogateModel(Protocol):
     What ``--surrogate`` names is called with the search settings of the run and returns one.
     """
 
-    def fit(self, weights: FloatArray, changes: FloatArray, prior_std: float, seed: int) -> Surrogate:
-        """Fit to ``changes`` [n] seen at ``weights`` [n, m]; ``prior_std`` stands in for missing data."""
+    def fit(self, situations: Situations, changes: FloatArray, prior_std: FloatArray, seed: int) -> Surrogate:
+        """Fit to ``changes`` [n, m] that stages brought in n situations; rows may be NaN.
+
+        ``prior_std`` [m] stands in for missing data.
+        """
         ...
+
+
+class Prediction(NamedTuple):
+    """Predicted changes in n situations: ``mean`` [n, m] and ``std`` [n, m] >= 0."""
+
+    mean: FloatArray
+    std: FloatArray
+
+
+def summarise_draws(draws: FloatArray) -> Prediction:
+    """Mean and population standard deviation over the members of ``draws`` [B, n, m].
+
+    Dividing by B, not B − 1, is the paper's σ² (section "Surrogate model").
+    """
+    return Prediction(draws.mean(axis=0), draws.std(axis=0))
+
+
+def even_scores(count: int) -> FloatArray:
+    """[B] evenly spaced numbers of mean 0 and standard deviation 1: how members that know nothing disagree."""
+    scores = np.linspace(-1.0, 1.0, count)
+    return np.asarray(scores / scores.std())
+
+
+@dataclass(frozen=True, eq=False)
+class NoChange:
+    """No change expected anywhere, with one wide ``std`` [m]: the answer before there is data to learn from."""
+
+    std: FloatArray
+    num_members: int
+
+    def draw(self, situations: Situations) -> FloatArray:
+        """Changes [B, n, m] of mean 0, the same in every situation."""
+        draws = even_scores(self.num_members)[:, None, None] * self.std
+        return np.broadcast_to(draws, (self.num_members, len(situations), len(self.std)))
+
+
+@dataclass(frozen=True)
+class NoChangeModel:
+    """Expects no change, and as much uncertainty as changes have shown: what any other model has to beat."""
+
+    num_members: int
+
+    def fit(self, situations: Situations, changes: FloatArray, prior_std: FloatArray, seed: int) -> Surrogate:
+        """Take the root mean square of the finite ``changes`` [n, m], or ``prior_std`` [m] without any."""
+        known = changes[np.isfinite(changes).all(axis=1)]
+        std = np.sqrt(np.mean(known**2, axis=0)) if len(known) else prior_std
+        return NoChange(std, self.num_members)
+
+
+def no_change(search: SearchConfig) -> NoChangeModel:
+    """The model that expects nothing."""
+    return NoChangeModel(search.ensemble)
+
+
+# --- the paper's: a bag of elastic nets for every policy and objective, over the weight alone -----------------
 
 
 @dataclass(frozen=True)
 class UninformedSurrogate:
-    """No change expected anywhere, with one wide ``std``: the answer before there is data to learn from."""
+    """No change of one objective expected anywhere, with one wide ``std``."""
 
     std: float
+    num_members: int = 10
 
-    def predict(self, weights: FloatArray) -> Prediction:
-        """Predict at ``weights`` [n, m]: mean 0 and the same std everywhere."""
-        num_weights = len(weights)
-        return Prediction(np.zeros(num_weights), np.full(num_weights, self.std))
+    def predict(self, weights: FloatArray) -> FloatArray:
+        """Changes [B, n] at ``weights`` [n, m]: mean 0 and the same std everywhere."""
+        return np.repeat(even_scores(self.num_members)[:, None] * self.std, len(weights), axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,13 +130,27 @@ class LinearEnsemble:
     slopes: FloatArray
     intercepts: FloatArray
 
-    def predict(self, weights: FloatArray) -> Prediction:
-        """Predict at ``weights`` [n, m]: mean and population standard deviation over the members.
+    def predict(self, weights: FloatArray) -> FloatArray:
+        """Changes [B, n] at ``weights`` [n, m]."""
+        return np.asarray((np.asarray(weights, float) @ self.slopes.T + self.intercepts).T)
 
-        Dividing by B, not B − 1, is the paper's σ² (section "Surrogate model").
-        """
-        by_member = np.asarray(weights, float) @ self.slopes.T + self.intercepts
-        return Prediction(by_member.mean(axis=1), by_member.std(axis=1))
+
+@dataclass(frozen=True, eq=False)
+class PerPolicy:
+    """A surrogate for every (sub-space, objective), and one per objective for sub-spaces without any."""
+
+    fitted: dict[tuple[int, int], UninformedSurrogate | LinearEnsemble]
+    unknown: list[UninformedSurrogate]
+
+    def draw(self, situations: Situations) -> FloatArray:
+        """Changes [B, n, m]; each sub-space is asked about its own weights."""
+        num_members, num_objectives = self.unknown[0].num_members, len(self.unknown)
+        draws = np.empty((num_members, len(situations), num_objectives))
+        for k in np.unique(situations.subspace).tolist():
+            rows = situations.subspace == k
+            for j in range(num_objectives):
+                draws[:, rows, j] = self.fitted.get((k, j), self.unknown[j]).predict(situations.weights[rows])
+        return draws
 
 
 @dataclass(frozen=True)
@@ -108,7 +176,21 @@ class BaggedElasticNet:
         if not 0 <= self.l1_ratio <= 1:
             raise ConfigError(f"l1_ratio is {self.l1_ratio}: give a share between 0 and 1")
 
-    def fit(self, weights: FloatArray, changes: FloatArray, prior_std: float, seed: int) -> Surrogate:
+    def fit(self, situations: Situations, changes: FloatArray, prior_std: FloatArray, seed: int) -> Surrogate:
+        """Fit every sub-space and objective by itself to the ``changes`` [n, m] seen there."""
+        names, num_objectives = np.unique(situations.subspace), changes.shape[1]
+        fitted = {}
+        for k in names.tolist():
+            rows = situations.subspace == k
+            for j in range(num_objectives):
+                own = int(np.random.SeedSequence((seed, k, j + 1)).generate_state(1)[0])
+                fitted[k, j] = self.fit_one(situations.weights[rows], changes[rows, j], float(prior_std[j]), own)
+        unknown = [UninformedSurrogate(_wide_std(np.zeros(0), float(std)), self.num_members) for std in prior_std]
+        return PerPolicy(fitted, unknown)
+
+    def fit_one(
+        self, weights: FloatArray, changes: FloatArray, prior_std: float, seed: int
+    ) -> UninformedSurrogate | LinearEnsemble:
         """Fit to ``changes`` [n] seen at ``weights`` [n, m]; rows that are not finite are dropped.
 
         With fewer than three rows left, or changes that are all the same, nothing can be learnt over w: the
@@ -116,7 +198,7 @@ class BaggedElasticNet:
         """
         weights, changes = _finite_rows(np.asarray(weights, float), np.asarray(changes, float))
         if len(changes) < MIN_ROWS or _is_constant(changes):
-            return UninformedSurrogate(_wide_std(changes, prior_std))
+            return UninformedSurrogate(_wide_std(changes, prior_std), self.num_members)
         input_mean, input_scale = weights.mean(axis=0), _safe_scale(weights)
         target_mean, target_scale = changes.mean(), _safe_scale(changes)
         # A sub-space is only about 0.1 wide: without standardised weights the penalty would leave no slope.
@@ -143,23 +225,132 @@ def elastic_net(search: SearchConfig) -> BaggedElasticNet:
     return BaggedElasticNet(search.ensemble, search.surrogate_alpha, search.surrogate_l1_ratio)
 
 
-def surrogate_data(probe_weights: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The data sets D^{k,j}: the change between every two consecutive evaluations of the same weight.
+# --- of all policies together, over everything that is known of a situation -----------------------------------
 
-    ``probe_weights`` [K, P, m] and their ``values`` [Z, K, P, m] at Z evaluations give weights and changes,
-    both [K, (Z−1)·P, m], oldest first (the paper, section "Surrogate model"). Pairs that are not finite
-    stay in, so that rows keep their places; a fit drops them.
-    """
-    probe_weights, values = np.asarray(probe_weights, float), np.asarray(values, float)
-    num_policies, num_probes, num_objectives = probe_weights.shape
-    with np.errstate(invalid="ignore"):  # inf − inf is a missing pair, not a surprise
-        changes = np.diff(values, axis=0)
-    num_pairs = len(changes)
-    rows = (num_policies, num_pairs * num_probes)
-    return (
-        np.tile(probe_weights, (1, num_pairs, 1)),
-        np.moveaxis(changes, 0, 1).reshape(*rows, num_objectives),
-    )
+
+@dataclass(frozen=True, eq=False)
+class Standard:
+    """Brings columns to mean 0 and standard deviation 1, and back."""
+
+    mean: FloatArray
+    scale: FloatArray
+
+    @classmethod
+    def of(cls, columns: FloatArray) -> Standard:
+        return cls(columns.mean(axis=0), _safe_scale(columns))
+
+    def to(self, columns: FloatArray) -> FloatArray:
+        return np.asarray((columns - self.mean) / self.scale)
+
+    def back(self, columns: FloatArray) -> FloatArray:
+        return np.asarray(columns * self.scale + self.mean)
+
+
+@dataclass(frozen=True, eq=False)
+class SharedEnsemble:
+    """B linear models of all objectives, each fitted to the same rows for all of them, and what they leave over."""
+
+    members: list[Ridge]
+    inputs: Standard
+    targets: Standard
+    noise: FloatArray
+    """[B, m] a residual for each member, standardised: what it holds for luck."""
+
+    def draw(self, situations: Situations) -> FloatArray:
+        """Changes [B, n, m]: the member's prediction with its residual, the same in every situation."""
+        features = self.inputs.to(situations.features())
+        raw = [self.targets.back(m.predict(features) + e) for m, e in zip(self.members, self.noise, strict=True)]
+        return np.stack(raw)
+
+
+@dataclass(frozen=True)
+class BaggedRidge:
+    """Bagging of ridge regressions on the situations of all policies; old stages count less."""
+
+    num_members: int = 10
+    strength: float = 10.0
+    """Penalty of the squared slopes, on standardised columns."""
+    memory: float = 0.7
+    """Weight of a row for each stage that it is older."""
+
+    def fit(self, situations: Situations, changes: FloatArray, prior_std: FloatArray, seed: int) -> Surrogate:
+        """Fit to the finite rows; too few of them, or changes that do not differ, teach nothing."""
+        known = _usable(situations, changes)
+        situations, changes = situations.where(known), changes[known]
+        if len(changes) < MIN_ROWS or all(_is_constant(column) for column in changes.T):
+            return NoChange(
+                np.array([_wide_std(c, s) for c, s in zip(changes.T, prior_std, strict=True)]), self.num_members
+            )
+        features = situations.features()
+        inputs, targets = Standard.of(features), Standard.of(changes)
+        x, y, trust = inputs.to(features), targets.to(changes), self.memory**situations.age
+        rng = np.random.default_rng(seed)
+        members, noise = [], []
+        for _ in range(self.num_members):
+            rows = rng.choice(len(y), len(y), p=trust / trust.sum())
+            member = Ridge(alpha=self.strength).fit(x[rows], y[rows])
+            left = y - member.predict(x)
+            members.append(member)
+            noise.append(left[rng.choice(len(y), p=trust / trust.sum())])
+        centred = np.array(noise) - np.mean(noise, axis=0)
+        return SharedEnsemble(members, inputs, targets, centred)
+
+
+def shared_ridge(search: SearchConfig) -> BaggedRidge:
+    """One model of all policies, with as many members as the run asks for."""
+    return BaggedRidge(search.ensemble)
+
+
+@dataclass(frozen=True, eq=False)
+class ProcessDraws:
+    """A Gaussian process an objective; members are evenly spaced quantiles of its marginals."""
+
+    processes: list[GaussianProcessRegressor]
+    inputs: Standard
+    targets: Standard
+    num_members: int
+
+    def draw(self, situations: Situations) -> FloatArray:
+        """Changes [B, n, m]: a member is as optimistic everywhere as it is anywhere."""
+        features = self.inputs.to(situations.features())
+        found = [process.predict(features, return_std=True) for process in self.processes]
+        mean, std = (np.stack([part[i] for part in found], axis=1) for i in range(2))
+        draws = mean + even_scores(self.num_members)[:, None, None] * std
+        return np.stack([self.targets.back(draw) for draw in draws])
+
+
+@dataclass(frozen=True)
+class GaussianProcessModel:
+    """A Gaussian process with a smooth kernel and noise, of all policies together, to compare with."""
+
+    num_members: int = 10
+    max_rows: int = 400
+    """The newest rows that it is fitted to; it takes the cube of their number."""
+
+    def fit(self, situations: Situations, changes: FloatArray, prior_std: FloatArray, seed: int) -> Surrogate:
+        """Fit a process an objective to the newest finite rows."""
+        known = _usable(situations, changes)
+        newest = np.flatnonzero(known)[np.argsort(situations.age[known], kind="stable")[: self.max_rows]]
+        if len(newest) < MIN_ROWS:
+            return NoChange(np.asarray(prior_std, float), self.num_members)
+        features, changes = situations.where(newest).features(), changes[newest]
+        inputs, targets = Standard.of(features), Standard.of(changes)
+        kernel = ConstantKernel() * RBF(np.sqrt(features.shape[1])) + WhiteKernel()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            processes = [
+                GaussianProcessRegressor(kernel, random_state=0).fit(inputs.to(features), column)
+                for column in targets.to(changes).T
+            ]
+        return ProcessDraws(processes, inputs, targets, self.num_members)
+
+
+def gaussian_process(search: SearchConfig) -> GaussianProcessModel:
+    """The process with as many members as the run asks for."""
+    return GaussianProcessModel(search.ensemble)
+
+
+# --- values between probes --------------------------------------------------------------------------------------
 
 
 def interpolate_values(probe_weights: FloatArray, values: FloatArray, weights: FloatArray) -> FloatArray:
@@ -189,6 +380,11 @@ def _finite_rows(weights: FloatArray, targets: FloatArray) -> tuple[FloatArray, 
     """The rows of ``weights`` [n, m] and ``targets`` [n] or [n, …] in which every number is finite."""
     finite = np.isfinite(weights).all(axis=1) & np.isfinite(targets).all(axis=tuple(range(1, targets.ndim)))
     return weights[finite], targets[finite]
+
+
+def _usable(situations: Situations, changes: FloatArray) -> NDArray[np.bool_]:
+    """Which rows [n] of situations and changes [n, m] are finite throughout."""
+    return np.asarray(np.isfinite(np.concatenate([situations.features(), changes], axis=1)).all(axis=1))
 
 
 def _is_constant(changes: FloatArray) -> bool:
