@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import numpy as np
 
-from ucb_moppo.algos.ppo.exploration import NOISE, draw_noise
+from ucb_moppo.algos.ppo.exploration import NOISE, PARTING, derive_keys, draw_noise
 
 
 def test_noise_has_the_right_distribution() -> None:
@@ -27,3 +27,16 @@ def test_noise_has_a_key_of_its_own() -> None:
     noise = jax.random.key_data(jax.random.fold_in(key, NOISE))
     for other in jax.random.split(key):
         assert not np.array_equal(noise, jax.random.key_data(other))
+
+
+def test_copies_of_a_policy_get_keys_of_their_own() -> None:
+    """Six copies of two policies, three in a row: all keys differ, also from the parents' and what these use."""
+    parents = [jax.random.fold_in(jax.random.key(0), policy) for policy in (0, 3)]
+    copied = np.repeat([jax.random.key_data(parent) for parent in parents], 3, axis=0)
+    children = np.asarray(derive_keys(copied, 3))
+    used = [jax.random.fold_in(parent, number) for parent in parents for number in (NOISE, PARTING)]
+    used += [key for parent in parents for key in jax.random.split(parent)]
+    others = [np.asarray(jax.random.key_data(key)) for key in [*parents, *used]]
+    assert len({tuple(key.tolist()) for key in [*children, *others]}) == 6 + len(others)
+    # What a child draws belongs to its parent and its place among its siblings, not to the company.
+    np.testing.assert_array_equal(derive_keys(copied[3:], 3), children[3:])

@@ -17,6 +17,7 @@ from ucb_moppo.algos.ppo.ppo_settings import PPOSettings
 from ucb_moppo.algos.ppo.update import (
     Minibatch,
     PolicyState,
+    learning_rate,
     make_optimiser,
     make_update,
     policy_losses,
@@ -33,7 +34,7 @@ from ucb_moppo.spec import ActionSpec, EnvSpec
 T, N, D, M, A, CELLS = 7, 2, 3, 2, 2, 6
 SPEC = EnvSpec("fake", ("first", "second"), D, ActionSpec(False, A, (-1.0,) * A, (1.0,) * A), 100, (0.0, 0.0))
 # 14 samples in minibatches of 4: three gradient steps per epoch, and two samples left over.
-SMALL = PPOSettings(cells=CELLS, samples=T * N, minibatch=4, epochs=2, learning_rate=1e-2)
+SMALL = PPOSettings(cells=CELLS, minibatch=4, epochs=2, learning_rate=1e-2)
 
 
 @lru_cache
@@ -187,7 +188,6 @@ def make_minibatch(seed: int, state: PolicyState) -> Minibatch:
 # A wide ε keeps Adam's step smooth in the gradient, so that rounding does not decide it.
 PLAIN = PPOSettings(
     cells=CELLS,
-    samples=16,
     minibatch=16,
     epochs=1,
     learning_rate=0.1,
@@ -196,22 +196,23 @@ PLAIN = PPOSettings(
 )
 
 
-plain_step = jax.jit(partial(update_minibatch, settings=PLAIN, optimiser=make_optimiser(PLAIN, 4)))
+plain_step = jax.jit(partial(update_minibatch, settings=PLAIN, optimiser=make_optimiser(PLAIN)))
+FULL_RATE = jnp.array(PLAIN.learning_rate)
 
 
 def test_gradient_steps_equal_the_plain_version() -> None:
-    """Two steps of a run of four, so that moments, bias correction and the decay of the rate all count."""
+    """The only steps of two iterations of four, so that moments, bias correction and the decay all count."""
     state = pick(make_states(PLAIN, 4, (0,)), 0)
     params = jax.tree.map(lambda leaf: np.asarray(leaf, float), state.params)
     adams = {part: PlainAdam(PLAIN, 4) for part in params}
     carry: Any = (state.params, state.opt_state)
-    for seed in (1, 2):
-        batch = make_minibatch(seed, state)
+    for iteration in (0, 1):
+        batch = make_minibatch(iteration + 1, state)
         gradients = plain_gradients(params, batch, PLAIN)
         # The clip must be at work on the critic and leave the actor alone for the test to see them apart.
         assert norm_of(gradients["critic"]) > PLAIN.max_grad_norm > norm_of(gradients["actor"])
         params = {part: adams[part].step(params[part], gradients[part]) for part in params}
-        carry, _ = plain_step(carry, batch)
+        carry, _ = plain_step(carry, batch, rate=learning_rate(PLAIN, jnp.array(iteration), 4))
     assert_trees_close(carry[0], params, atol=1e-5, rtol=1e-5)
 
 
@@ -239,8 +240,8 @@ def test_huge_critic_gradient_leaves_the_actor_alone() -> None:
     state = pick(make_states(PLAIN, 4, (0,)), 0)
     batch = make_minibatch(1, state)
     huge = batch._replace(target=batch.target * 1e6)
-    (mild, mild_state), _ = plain_step((state.params, state.opt_state), batch)
-    (wild, wild_state), _ = plain_step((state.params, state.opt_state), huge)
+    (mild, mild_state), _ = plain_step((state.params, state.opt_state), batch, rate=FULL_RATE)
+    (wild, wild_state), _ = plain_step((state.params, state.opt_state), huge, rate=FULL_RATE)
     assert trees_equal(mild["actor"], wild["actor"])
     assert trees_equal(mild_state["actor"], wild_state["actor"])
     assert not trees_equal(mild["critic"], wild["critic"])
@@ -251,25 +252,36 @@ def test_huge_critic_gradient_leaves_the_actor_alone() -> None:
 
 
 @pytest.mark.parametrize("decay", [True, False])
-def test_learning_rate_schedule(decay: bool) -> None:
-    """Adam's step under a constant gradient g is lr_t·g/(g + ε): it shows the rate itself.
+def test_learning_rate_falls_from_iteration_to_iteration(decay: bool) -> None:
+    """Iteration i of 4 has the rate lr·(1 − i/4), however many gradient steps it takes; 0 when the run is over."""
+    settings = PPOSettings(learning_rate=0.01, decay=decay)
+    rates = [float(learning_rate(settings, jnp.array(iteration), 4)) for iteration in range(5)]
+    np.testing.assert_allclose(rates, [0.01, 0.0075, 0.005, 0.0025, 0.0] if decay else [0.01] * 5, rtol=1e-6)
 
-    4 iterations × 2 epochs × 3 minibatches = 24 steps; step t has the rate lr·(1 − t/24), then 0 for good.
-    """
-    settings = PPOSettings(samples=14, minibatch=4, epochs=2, learning_rate=0.01, decay=decay)
-    optimiser = make_optimiser(settings, 4)
-    state, steps = optimiser.init(jnp.zeros(())), []
+
+def test_optimiser_gives_adam_s_direction_and_no_rate() -> None:
+    """Under a constant gradient g both of Adam's corrected moments are g's own: every step is g/(g + ε)."""
+    optimiser = make_optimiser(PPOSettings(learning_rate=0.01))
+    state = optimiser.init(jnp.zeros(()))
     for _ in range(26):
-        change, state = optimiser.update(jnp.array(0.1), state, jnp.zeros(()))
-        steps.append(float(change))
-    rates = 0.01 * np.maximum(0.0, 1 - np.arange(26) / 24) if decay else np.full(26, 0.01)
-    np.testing.assert_allclose(steps, -rates * 0.1 / (0.1 + 1e-5), rtol=1e-3, atol=1e-8)
+        step, state = optimiser.update(jnp.array(0.1), state, jnp.zeros(()))
+        np.testing.assert_allclose(step, 0.1 / (0.1 + 1e-5), rtol=1e-3)
+
+
+@pytest.mark.parametrize(("minibatch", "steps"), [(4, 2 * 3), (14, 2), (64, 2)])
+def test_left_over_samples_take_another_turn(minibatch: int, steps: int) -> None:
+    """14 samples in minibatches of 4: 3 gradient steps per epoch; a minibatch larger than all: one."""
+    settings = PPOSettings(cells=CELLS, minibatch=minibatch, epochs=2)
+    state, _ = compiled(settings, 3)(make_states(settings, 3, (0,)), *random_rollout(0))
+    counts = [leaf for leaf in jax.tree.leaves(state.opt_state) if leaf.dtype == np.int32]
+    assert [int(count[0]) for count in counts] == [steps, steps]  # actor and critic
+    assert int(state.iteration[0]) == 1
 
 
 def test_run_ends_with_a_rate_of_zero() -> None:
-    """The schedule is as long as the run, left-over samples included: a fourth update of 3 changes nothing.
+    """The schedule is as long as the run: a fourth update of 3 changes nothing but what it counts.
 
-    Nothing but rounding, that is: XLA computes t/T to 1 ± 6e-8, times the rate of 1e-2.
+    Nothing but rounding, that is: XLA computes i/I to 1 ± 6e-8, times the rate of 1e-2.
     """
     update = compiled(SMALL, 3)
     state = make_states(SMALL, 3, (0,))
@@ -280,6 +292,26 @@ def test_run_ends_with_a_rate_of_zero() -> None:
     before = copy(state.params["actor"])
     state, _ = update(state, *random_rollout(3))
     assert_trees_close(before, state.params["actor"], atol=1e-7, rtol=0)
+    assert int(state.iteration[0]) == 4
+
+
+def test_policies_of_one_batch_may_be_at_different_iterations() -> None:
+    """The rate goes by the policy's own count: with 1 of 3 left the first step is a third of what it is with 3.
+
+    One gradient step, Adam's first: its direction is that of the gradient whatever happened before, and the
+    parameters move by rate times it.
+    """
+    settings = PPOSettings(cells=CELLS, minibatch=T * N, epochs=1, learning_rate=1e-2)
+    states, (rollout, weights) = make_states(settings, 3, (0, 0)), random_rollout(11)
+    twice = Transitions(*(np.repeat(array, 2, axis=1) for array in rollout))
+    before = copy(states.params["actor"])
+    states = states._replace(iteration=np.array([0, 2], np.int32))
+    after, _ = compiled(settings, 3)(states, twice, np.repeat(weights, 2, axis=0))
+    moved = jax.tree.map(lambda new, old: np.asarray(new) - old, after.params["actor"], before)
+    for name, change in moved.items():
+        np.testing.assert_allclose(change[0], 3 * change[1], rtol=1e-3, atol=1e-6, err_msg=name)
+        assert np.abs(change[0]).max() > 1e-3
+    np.testing.assert_array_equal(after.iteration, [1, 3])
 
 
 # --- units of the critic ----------------------------------------------------------------------------------
@@ -388,9 +420,8 @@ def test_first_epoch_s_ratio_is_one() -> None:
     The policy loss is then −mean of the standardised advantages, which is 0 in each minibatch.
     """
     states = make_states(SMALL, 3, (0,))
-    counters = jax.tree.map(lambda leaf: leaf + 1000 if leaf.dtype == np.int32 else leaf, states.opt_state)
     stats = Statistics(np.full((1, D), 3.0, np.float32), np.full((1, D), 4.0, np.float32), np.ones(1, np.float32))
-    states = states._replace(observation_stats=stats, opt_state=counters)
+    states = states._replace(observation_stats=stats, iteration=np.full(1, 3, np.int32))
     _, report = compiled(SMALL, 3)(states, *random_rollout(8))
     np.testing.assert_allclose(report["approx_kl"], 0.0, atol=1e-6)
     np.testing.assert_allclose(report["policy_loss"], 0.0, atol=1e-5)
@@ -433,10 +464,10 @@ def bandit_spec(action: ActionSpec) -> EnvSpec:
 
 
 def play_bandit(settings: PPOSettings, action: ActionSpec, weights: np.ndarray, reward_of: Any) -> PolicyState:
-    """60 iterations of one-step episodes under weights [N, m]; the policy that comes out (K = 1)."""
+    """60 iterations of 200 one-step episodes under weights [N, m]; the policy that comes out (K = 1)."""
     ppo, state = PPO(settings, 60), make_states(settings, 60, (0,), bandit_spec(action))
     rng, envs = np.random.default_rng(0), len(weights)
-    steps = settings.samples // envs
+    steps = 200 // envs
     nothing = np.zeros((steps, 1, envs, 1), np.float32)
     ended = np.ones((steps, 1, envs), bool)
     tiled = np.broadcast_to(weights.astype(np.float32), (steps, envs, 2))
@@ -460,7 +491,7 @@ def outputs_of(state: PolicyState, weights: np.ndarray) -> np.ndarray:
 
 def test_gaussian_bandit_finds_the_optimum_of_every_weight() -> None:
     """r_j = −(a − c_j)² with c = (1, −1): w·r = −(a − (w_1 − w_2))² + const., so a*(w) = w_1 − w_2."""
-    settings = PPOSettings(cells=16, samples=200, minibatch=50, epochs=10, learning_rate=3e-3, log_std=-0.5)
+    settings = PPOSettings(cells=16, minibatch=50, epochs=10, learning_rate=3e-3, log_std=-0.5)
     first = np.array([0.0, 0.25, 0.5, 1.0])
     weights = np.column_stack([first, 1 - first])
     action = ActionSpec(False, 1, (-np.inf,), (np.inf,))
@@ -481,9 +512,7 @@ def test_gaussian_bandit_finds_the_optimum_of_every_weight() -> None:
 
 def test_discrete_bandit_prefers_what_its_weight_pays() -> None:
     """Choice j pays 1 in objective j: with w = (0.9, 0.1) the first is worth 0.9, the second 0.1."""
-    settings = PPOSettings(
-        cells=16, samples=200, minibatch=50, epochs=10, learning_rate=3e-3, normalise_observations=False
-    )
+    settings = PPOSettings(cells=16, minibatch=50, epochs=10, learning_rate=3e-3, normalise_observations=False)
     weights = np.array([[0.9, 0.1], [0.1, 0.9]])
     state = play_bandit(settings, ActionSpec(True, 2), weights, lambda a: np.eye(2)[a])
     logits = outputs_of(state, weights)

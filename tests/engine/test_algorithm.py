@@ -13,13 +13,18 @@ from numpy.typing import NDArray
 
 from ucb_moppo.algos.base import Algorithm, Transitions
 from ucb_moppo.config import default_settings, override, resolve
-from ucb_moppo.engine import shard as shard_module
+from ucb_moppo.engine import population as population_module
 from ucb_moppo.engine.shard import Shard
 from ucb_moppo.envs import make_spec
 from ucb_moppo.spec import ActionSpec, EnvSpec
 
 PROBLEM = "probe_envs:probe/Trade-v0"
 WEIGHTS = np.full((2, 2, 2), 0.5)
+
+
+def often(iterations: int) -> NDArray:
+    """The same weights at every iteration: [I, K, N, m]."""
+    return np.broadcast_to(WEIGHTS, (iterations, *WEIGHTS.shape))
 
 
 class Count(NamedTuple):
@@ -54,6 +59,9 @@ class Counting:
         loss = jnp.array([0.0, jnp.nan if state.updates[1, 0] == self.poison else 0.0])
         return Count(state.updates + 1), {"loss": loss}
 
+    def part(self, state: Count, group: int) -> Count:
+        return Count(jnp.repeat(state.updates, group, axis=0))
+
     def restore(self, diverged: NDArray, good: Count, state: Count) -> Count:
         return Count(jnp.where(jnp.asarray(diverged)[:, None], good.updates, state.updates))
 
@@ -64,11 +72,11 @@ class Counting:
 @pytest.fixture
 def make_shard(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Algorithm], Shard]]:
     made: list[Shard] = []
-    small = override(default_settings(PROBLEM), policies=2, active=2, samples=8, steps=100)
+    small = override(default_settings(PROBLEM), layout="static", policies=2, active=2, samples=8, steps=100)
     config = resolve(small, make_spec(PROBLEM))
 
     def make(algorithm: Algorithm) -> Shard:
-        monkeypatch.setattr(shard_module, "make_algorithm", lambda settings, num_iterations: algorithm)
+        monkeypatch.setattr(population_module, "make_algorithm", lambda settings, num_iterations: algorithm)
         made.append(Shard(config, range(2)))
         return made[-1]
 
@@ -79,7 +87,7 @@ def make_shard(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Algorithm]
 
 def test_it_trains_evaluates_and_continues(make_shard: Callable[[Algorithm], Shard]) -> None:
     shard = make_shard(Counting())
-    report = shard.train(WEIGHTS, 3)
+    report = shard.train(often(3))
     np.testing.assert_array_equal(report["loss"], np.zeros((3, 2)))
     np.testing.assert_array_equal(shard.policies()["actor.updates"], [[3], [3]])
     # a = c + 0.3, so u = 0.8: five steps of (1 − 0.2², 1 − 0.8²).
@@ -89,17 +97,17 @@ def test_it_trains_evaluates_and_continues(make_shard: Callable[[Algorithm], Sha
     np.testing.assert_array_equal(state["policy.updates"], [[3], [3]])
     other = make_shard(Counting())
     other.set_state(state)
-    other.train(WEIGHTS, 1)
+    other.train(often(1))
     np.testing.assert_array_equal(other.policies()["actor.updates"], [[4], [4]])
-    assert other.iteration == 4
+    assert other.own.iteration == 4
 
 
 def test_a_policy_that_diverges_goes_back_to_what_was_evaluated(
     make_shard: Callable[[Algorithm], Shard],
 ) -> None:
     shard = make_shard(Counting(poison=3))
-    shard.train(WEIGHTS, 2)
+    shard.train(often(2))
     shard.evaluate(WEIGHTS, 1)
-    shard.train(WEIGHTS, 2)
+    shard.train(often(2))
     np.testing.assert_array_equal(shard.policies()["actor.updates"], [[4], [2]])
-    assert [(d.policy, d.iteration, d.cause) for d in shard.divergences] == [(1, 4, "loss")]
+    assert [(d.policy, d.iteration, d.cause) for d in shard.get_divergences()] == [(1, 4, "loss")]

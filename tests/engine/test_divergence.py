@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ import ucb_moppo
 from ucb_moppo.algos.ppo.ppo import PPO
 from ucb_moppo.algos.ppo.update import PolicyState
 from ucb_moppo.engine.evaluation import Evaluation
-from ucb_moppo.engine.shard import Shard
+from ucb_moppo.engine.population import Population
 from ucb_moppo.errors import DivergenceError, UcbMoppoWarning
 from ucb_moppo.training.reporter import Silent
 from ucb_moppo.training.resume import resume_run
@@ -43,24 +44,23 @@ def poisoned(
     iterations: tuple[int, ...],
 ) -> Iterator[None]:
     """The updates of some iterations (counted from 0) leave something that is not finite in some policies."""
-    train_iteration = Shard._train_iteration
+    train_on = Population.update
 
-    def train(self: Shard, weights: Any) -> Any:
+    def train(self: Population, rollout: Any, weights: Any) -> Any:
         clean = PPO.update
 
-        def update(ppo: PPO, state: PolicyState, rollout: Any, weight: Any) -> Any:
-            result = clean(ppo, state, rollout, weight)
+        def update(ppo: PPO, state: PolicyState, seen: Any, weight: Any) -> Any:
+            result = clean(ppo, state, seen, weight)
             for policy in policies:
                 result = poison(*result, policy)
             return result
 
         with monkeypatch.context() as once:
-            # The update sees the count after its rollout.
             once.setattr(PPO, "update", update if self.iteration in iterations else clean)
-            return train_iteration(self, weights)
+            return train_on(self, rollout, weights)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Shard, "_train_iteration", train)
+        patch.setattr(Population, "update", train)
         yield
 
 
@@ -72,6 +72,15 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> ucb_moppo.Run:
 def assert_policy_unchanged(run: ucb_moppo.Run, whole: ucb_moppo.Run, policy: int) -> None:
     for name, array in whole.tensors().items():
         assert run.tensors()[name][policy].tobytes() == array[policy].tobytes(), name
+
+
+def kept_returns(run: ucb_moppo.Run, policy: int) -> np.ndarray:
+    """[stages, P, m] what the run kept of a sub-space after every stage, from its table."""
+    with (run.path / "evaluations.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if row["policy"] == str(policy)]
+    stages = sorted({int(row["stage"]) for row in rows})
+    found = [[[float(row[f"return_{j}"]) for j in (1, 2)] for row in rows if row["stage"] == str(s)] for s in stages]
+    return np.array(found)
 
 
 @pytest.mark.parametrize(("poison", "cause"), [(poison_parameters, "parameters"), (poison_loss, "loss")])
@@ -100,11 +109,13 @@ def test_a_policy_that_diverges_again_is_set_aside(
     ):
         run = train_tiny(tmp_path / "run", **FIXED)
     assert [event["action"] for event in run.summary["diverged"]] == ["restored", "set aside"]
-    everything, front = run.evaluated(), run.front()
-    assert np.isnan(everything.returns[everything.policy == 1]).all()
-    assert np.isfinite(everything.returns[everything.policy == 0]).all()
-    assert set(front.policy.tolist()) == {0}
-    assert run.policy([0.9, 0.1]).index == 0
+    # What it was when it was last evaluated whole, after iteration 6 (stage 3), is kept from then on.
+    assert all(np.isfinite(array).all() for array in run.tensors().values())
+    kept = kept_returns(run, policy=1)
+    assert np.isfinite(kept).all()
+    np.testing.assert_array_equal(kept[4:], [kept[3], kept[3]])
+    everything = run.evaluated()
+    np.testing.assert_array_equal(everything.returns[everything.policy == 1], kept[3])
     assert_policy_unchanged(run, whole, 0)
     # Strict JSON all the same: a number that is not finite is null.
     for line in (run.path / "metrics.jsonl").read_text().splitlines():
@@ -114,9 +125,11 @@ def test_a_policy_that_diverges_again_is_set_aside(
 def test_search_goes_on_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with poisoned(monkeypatch, poison_loss, (0,), (2, 4)), pytest.warns(UcbMoppoWarning):
         run = train_tiny(tmp_path / "run", method="ucb")
-    assert set(run.front().policy.tolist()) == {1}
-    last = run.metrics()[-1]
-    assert last["hypervolume"] >= 0
+    kept = kept_returns(run, policy=0)  # set aside in iteration 5, after the evaluation of stage 2
+    np.testing.assert_array_equal(kept[3:], [kept[2]] * 3)
+    lines = run.metrics()
+    last = lines[-1]
+    assert last["hypervolume"] >= lines[2]["hypervolume"] >= 0
     assert last["surrogate"]["realised"][0][0][0] is None
     assert all(np.isfinite(last["surrogate"]["absolute_error"]))
 
@@ -129,7 +142,7 @@ def test_returns_that_are_not_finite_count_too(tmp_path: Path, monkeypatch: pyte
         result = evaluate(*arguments, **named)
         evaluations += 1
         if evaluations == 3:
-            result.returns[1, 0, 0] = np.inf
+            result.episodes[1, 0, 0, 0] = np.inf
         return result
 
     from ucb_moppo.engine import shard

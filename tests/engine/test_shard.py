@@ -21,6 +21,7 @@ def config(seed: int = 0) -> MoppoConfig:
     small = override(
         default_settings("Swimmer-v2"),
         seed=seed,
+        layout="static",
         horizon=15,
         policies=2,
         active=2,
@@ -35,8 +36,8 @@ def config(seed: int = 0) -> MoppoConfig:
 
 
 def train(shard: Shard, iterations: int) -> dict[str, np.ndarray]:
-    """Train on the weights of the shard's policies; its whole state afterwards."""
-    shard.train(WEIGHTS[list(shard.policy_ids)], iterations)
+    """Train on the weights of the shard's sub-spaces; its whole state afterwards."""
+    shard.train(np.stack([WEIGHTS[list(shard.subspaces)]] * iterations))
     return shard.get_state()
 
 
@@ -125,10 +126,77 @@ def test_a_policy_trains_alike_alone_and_in_company(after_three: dict[str, np.nd
 
 
 def test_reports_are_of_every_iteration_and_policy(shard: Shard) -> None:
-    report = shard.train(WEIGHTS, 2)
-    assert shard.iteration == 2
+    report = shard.train(np.stack([WEIGHTS] * 2))
+    assert shard.own.iteration == 2
     assert report.keys() == {"policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction"}
     # Two Gaussian actions with log-stds near 0: entropy near 2·½·log(2πe) = 2.838.
     np.testing.assert_allclose(report["entropy"], np.full((2, 2), 2.838), atol=0.05)
     assert (report["approx_kl"] >= 0).all()
     assert (report["approx_kl"] < 0.2).all()
+
+
+def test_every_iteration_trains_on_weights_of_its_own(shard: Shard, after_three: dict[str, np.ndarray]) -> None:
+    """Three iterations at once are three of one each; other weights in the second are another result."""
+    for _ in range(3):
+        found = train(shard, 1)
+    assert_same(found, after_three)
+    other = Shard(config(), range(2))
+    other.train(np.stack([WEIGHTS, WEIGHTS[::-1], WEIGHTS]))
+    changed = without_good(other.get_state())
+    assert not np.array_equal(changed["policy.params['actor']['head.kernel']"], found["policy.params['actor']['head.kernel']"])
+
+
+# --- while policies are shared ---------------------------------------------------------------------------
+
+
+def test_a_led_shard_walks_like_one_that_trains(shard: Shard) -> None:
+    """With the tensors and the noise of policies of its own it collects what these would have learnt from."""
+    seen = []
+    update = shard.own.update
+    shard.own.update = lambda rollout, weights: (seen.append(rollout), update(rollout, weights))[1]  # type: ignore[method-assign]
+    tensors, noise = shard.policies(), shard.own.draw_noise()
+    shard.train(WEIGHTS[None])
+    led = Shard(config(), range(2), led=True)
+    rollout = led.collect(tensors, WEIGHTS, noise)
+    for name, array in seen[0]._asdict().items():
+        np.testing.assert_array_equal(getattr(rollout, name), array, err_msg=name)
+    with pytest.raises(RuntimeError, match="led"):
+        led.train(WEIGHTS[None])
+    assert led.get_divergences() == []
+    assert all(name.startswith("collector.") for name in led.get_state())
+
+
+def test_a_led_shard_evaluates_the_tensors_it_is_given(shard: Shard) -> None:
+    led = Shard(config(), range(2), led=True)
+    expected = shard.evaluate(WEIGHTS, 2)
+    found = led.evaluate(WEIGHTS, 2, shard.policies())
+    np.testing.assert_array_equal(found.episodes, expected.episodes)
+    # Whoever leads judges: what is not finite stays as it was found, episode by episode.
+    broken = shard.policies() | {"actor.head.bias": np.full((2, 2), np.nan, np.float32)}
+    assert np.isnan(led.evaluate(WEIGHTS, 1, broken).episodes).all()
+    assert led.get_divergences() == []
+
+
+def test_a_led_shard_goes_on_with_policies_of_its_own(shard: Shard, after_three: dict[str, np.ndarray]) -> None:
+    """After two iterations that another led: with the state of the policies the third is the same bits."""
+    led = Shard(config(), range(2), led=True)
+    for _ in range(2):
+        led.collect(shard.policies(), WEIGHTS, shard.own.draw_noise())
+        shard.train(WEIGHTS[None])
+    led.adopt(shard.own.get_state())
+    assert_same(led.get_state(), shard.get_state())
+    assert_same(train(led, 1), after_three)
+
+
+def test_a_led_shard_s_state_is_that_of_its_environments(shard: Shard) -> None:
+    led, other = Shard(config(), range(2), led=True), Shard(config(), range(2), led=True)
+    tensors, noise = shard.policies(), shard.own.draw_noise()
+    led.collect(tensors, WEIGHTS, noise)
+    other.set_state(led.get_state())
+    assert other.population is None
+    expected, found = led.collect(tensors, WEIGHTS, noise), other.collect(tensors, WEIGHTS, noise)
+    for name, array in expected._asdict().items():
+        np.testing.assert_array_equal(getattr(found, name), array, err_msg=name)
+    # A state with policies makes it one with policies of its own, as resuming after the parting does.
+    other.set_state(shard.get_state())
+    assert_same(other.get_state(), shard.get_state())

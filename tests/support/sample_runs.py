@@ -99,6 +99,7 @@ class SampleRun:
         settings = {
             **{"method": self.method, "seed": self.seed, "horizon": self.horizon},
             **{"policies": self.num_policies, "probes": self.probes, "active": 2, "samples": 10},
+            **{"replicas": 1, "candidate_values": "probes", "held_out": 0},
             **{"steps": 10 * self.num_policies * 50, **self.settings},
         }
         return spec, resolve(override(default_settings(self.problem or "Swimmer-v2", "paper"), **settings), spec)

@@ -13,8 +13,9 @@ from ucb_moppo.store.storage import parse_tensors
 from ucb_moppo.training.reporter import Reporter, Silent
 from ucb_moppo.training.train import train_run
 
-# Ten iterations of two policies in stages of two, the first two of them warm-up.
+# Ten iterations of two policies, apart from the start, in stages of two, the first two of them warm-up.
 TINY: dict[str, Any] = {
+    "layout": "static",
     "horizon": 20,
     "policies": 2,
     "candidates": 8,
@@ -23,6 +24,8 @@ TINY: dict[str, Any] = {
     "minibatch": 20,
     "epochs": 2,
     "probes": 2,
+    "episodes": 1,
+    "held_out": 0,
     "stage_iterations": 2,
     "steps": 800,
     "checkpoint_seconds": 0.0,

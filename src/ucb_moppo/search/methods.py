@@ -83,13 +83,15 @@ class SearchContext:
 
     def experience(self) -> tuple[Situations, FloatArray]:
         """What stages so far have changed: situations before them, and the changes [n, m]."""
+        weights, num_stages = self.evaluated_weights, len(self.density)
+        nothing = self._situations(weights[:, :0], weights[:, :0], weights[:, :0, 0], 0.0, 0)
         before = [
-            self._situations(self.evaluated_weights, self.values[z], self.density[z], self.rates[z], age)
-            for z, age in zip(range(len(self.density)), reversed(range(len(self.density))), strict=True)
+            self._situations(weights, self.values[z], self.density[z], self.rates[z], num_stages - 1 - z)
+            for z in range(num_stages)
         ]
         with np.errstate(invalid="ignore"):  # inf − inf is a missing pair, not a surprise
             changes = np.diff(self.values, axis=0)
-        return Situations.join(before), changes.reshape(-1, changes.shape[-1])
+        return Situations.join([nothing, *before]), changes.reshape(-1, changes.shape[-1])
 
     def ahead(self, weights: FloatArray, density: float) -> Situations:
         """The next stage at ``weights`` [K, n, m] of each sub-space, if it trains near them as densely as that."""
