@@ -79,7 +79,9 @@ def kept_returns(run: ucb_moppo.Run, policy: int) -> np.ndarray:
     with (run.path / "evaluations.csv").open() as file:
         rows = [row for row in csv.DictReader(file) if row["policy"] == str(policy)]
     stages = sorted({int(row["stage"]) for row in rows})
-    found = [[[float(row[f"return_{j}"]) for j in (1, 2)] for row in rows if row["stage"] == str(s)] for s in stages]
+    found = [
+        [[float(row[f"return_{j}"]) for j in (1, 2)] for row in rows if row["stage"] == str(s)] for s in stages
+    ]
     return np.array(found)
 
 

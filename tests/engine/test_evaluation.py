@@ -37,10 +37,7 @@ def return_of(k: int, w: int, episode: int, length: int) -> np.ndarray:
 def expected_episodes(length_of: Callable[[int], int], episodes: int = 1) -> np.ndarray:
     """[K, W, E, m]"""
     return np.array(
-        [
-            [[return_of(k, w, e, length_of(seed_of(e))) for e in range(episodes)] for w in range(W)]
-            for k in range(K)
-        ]
+        [[[return_of(k, w, e, length_of(seed_of(e))) for e in range(episodes)] for w in range(W)] for k in range(K)]
     )
 
 

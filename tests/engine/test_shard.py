@@ -143,7 +143,9 @@ def test_every_iteration_trains_on_weights_of_its_own(shard: Shard, after_three:
     other = Shard(config(), range(2))
     other.train(np.stack([WEIGHTS, WEIGHTS[::-1], WEIGHTS]))
     changed = without_good(other.get_state())
-    assert not np.array_equal(changed["policy.params['actor']['head.kernel']"], found["policy.params['actor']['head.kernel']"])
+    assert not np.array_equal(
+        changed["policy.params['actor']['head.kernel']"], found["policy.params['actor']['head.kernel']"]
+    )
 
 
 # --- while policies are shared ---------------------------------------------------------------------------

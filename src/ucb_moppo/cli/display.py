@@ -36,6 +36,7 @@ def summary_lines(run: Run) -> list[str]:
     return [
         f"{found['method']} on {found['problem']}, seed {found['seed']}, {state}",
         f"{describe_indicators(found)} from {found['policies']} policies",
+        *describe_held_out(found),
         f"{describe_steps(found)} in {format_seconds(found['seconds'])}",
         *(
             f"policy {event['policy']} diverged in iteration {event['iteration']} and was {event['action']}"
@@ -52,6 +53,19 @@ def describe_indicators(found: Mapping[str, Any]) -> str:
         f"{found[name]} {label}" if isinstance(found[name], int) else f"{label} {found[name]:.4g}"
         for name, label in labels.items()
     )
+
+
+def describe_held_out(found: Mapping[str, Any]) -> list[str]:
+    """Say what the indicators of a run that has ended were measured by, with their intervals."""
+    measured = found.get("held_out")
+    if not measured:
+        return []
+    bounds = [
+        f"{INDICATORS.entries[name].help} {low:.4g} to {high:.4g}"
+        for name, (low, high) in measured["intervals"].items()
+    ]
+    intervals = f"; 95% intervals: {', '.join(bounds)}" if bounds else ""
+    return [f"measured on {measured['episodes']} held-out episodes a point{intervals}"]
 
 
 def indicator_cells(found: Mapping[str, Any]) -> list[str]:

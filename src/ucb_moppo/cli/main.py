@@ -174,6 +174,7 @@ def evaluate(argv: Sequence[str]) -> None:
         choice.run,
         choice.weights_per_policy,
         choice.episodes,
+        held_out=choice.held_out,
         out=choice.out,
         threads=choice.threads,
         sampled=choice.actions == "sampled",
@@ -182,10 +183,11 @@ def evaluate(argv: Sequence[str]) -> None:
         print(json.dumps(result, indent=2))
         return
     labels = [entry.help for entry in INDICATORS.entries.values()]
-    table = Table("weights per policy", "episodes", *labels, "steps")
+    table = Table("weights per policy", "episodes", "held out", *labels, "steps")
     table.add_row(
         str(result["weights_per_policy"]),
         str(result["episodes"]),
+        str(result["held_out"]),
         *indicator_cells(result),
         f"{result['evaluation_steps']:,}",
     )

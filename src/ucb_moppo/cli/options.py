@@ -75,14 +75,16 @@ class Resume(Session):
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Evaluate the policies of a run: undiscounted returns from fixed initial states."""
+    """Evaluate the policies of a run: undiscounted returns from fixed initial states. Changes nothing in the run."""
 
     run: tyro.conf.Positional[Path]
     """Directory of the run."""
     weights_per_policy: Annotated[int | None, hint("the run's probes")] = None
     """Evenly spaced weights of its sub-space that each policy is evaluated on."""
     episodes: Annotated[int | None, hint("as many as in the run")] = None
-    """Episodes per weight; their returns are averaged."""
+    """Episodes per weight that the front is chosen by; their returns are averaged."""
+    held_out: Annotated[int | None, hint("as many as in the run")] = None
+    """Episodes from other initial states that the front is measured by (0: by those that it is chosen by)."""
     actions: Literal["deterministic", "sampled"] = "deterministic"
     """The mean or likeliest action, or one drawn from the policy, as in training; the same draws every time."""
     out: Annotated[Path | None, hint("nowhere")] = None
@@ -130,7 +132,7 @@ class Interpolate:
     weights: tuple[int, ...] = PAPER_COUNTS
     """How many weights per policy, one evaluation for each."""
     episodes: int = 1
-    """Episodes per weight; their returns are averaged."""
+    """Episodes per weight, from the same initial states for all of them; their returns are averaged."""
     threads: int = 0
     """Simulation threads (0: one per core)."""
     quiet: bool = False

@@ -33,7 +33,7 @@ def interpolate_run(
         raise ConfigError("--weights is empty; give how many weights per policy to evaluate, e.g. 10 20 50 100")
     results: list[dict[str, Any]] = []
     for count in sorted(set(counts)):
-        results.append(evaluate_run(path, count, episodes, threads=threads))
+        results.append(evaluate_run(path, count, episodes, held_out=0, threads=threads))
         lines = [",".join(STUDY_COLUMNS), *(",".join(str(row[name]) for name in STUDY_COLUMNS) for row in results)]
         replace_file(path / STUDY_FILE, ("\n".join(lines) + "\n").encode())
         on_result(results[-1])
