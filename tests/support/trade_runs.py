@@ -11,7 +11,8 @@ PROBLEM = "probe_envs:probe/Trade-v0"
 """Episodes of 5 steps, one observed number, one action in [-1, 1], two objectives."""
 
 # 2 policies × 40 samples = 80 steps an iteration, so 400 steps are 5 iterations: 5 stages of 1, the first of
-# them warm-up, with policies apart from the start. 6 evaluations (one before training) of 2 policies × 3 probes × 5 steps = 180 evaluation steps.
+# them warm-up, with policies apart from the start. 6 evaluations (one before training) of 2 policies × 3 probes ×
+# 5 steps = 180 evaluation steps.
 SETTINGS: dict[str, Any] = {
     "layout": "static",
     "steps": 400,
