@@ -10,14 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ucb_moppo import envs
 from ucb_moppo.algos.ppo.ppo_settings import PPOSettings
 from ucb_moppo.config import (
+    MoppoConfig,
     default_settings,
     from_json,
     make_settings,
     override,
     resolve,
 )
+from ucb_moppo.config.resolved import Effort, decide_evaluation
 from ucb_moppo.envs import PROBLEMS
 from ucb_moppo.errors import ConfigError
 from ucb_moppo.spec import ActionSpec, EnvSpec
@@ -37,7 +40,7 @@ def make_spec(num_objectives: int = 2, horizon: int = 1000) -> EnvSpec:
     [
         *((name, value, r"\[0, 1\]") for name in ("gamma", "gae_lambda") for value in (-0.1, 1.1)),
         ("gamma", float("nan"), r"\[0, 1\]"),
-        *((name, 0, "at least 1") for name in ("epochs", "minibatch", "samples", "cells")),
+        *((name, 0, "at least 1") for name in ("epochs", "minibatch", "cells")),
         *(
             (name, value, "positive")
             for name in ("clip", "learning_rate", "adam_epsilon", "max_grad_norm")
@@ -45,10 +48,11 @@ def make_spec(num_objectives: int = 2, horizon: int = 1000) -> EnvSpec:
         ),
         *(
             (name, 0, "at least 1")
-            for name in ("policies", "candidates", "active", "replicas", "stage_iterations", "probes")
+            for name in ("policies", "candidates", "active", "samples", "replicas", "stage_iterations", "probes")
         ),
         ("ensemble", 1, "at least 2"),
-        *((name, -1, "negative") for name in ("warmup", "resample_iterations")),
+        *((name, -1, "negative") for name in ("warmup", "together", "resample_iterations", "held_out")),
+        ("layout", "statik", "did you mean static"),
         ("selection", "topn", "did you mean top_n"),
         ("candidate_values", "simulated", "did you mean simulate"),
         ("method", "usb", "did you mean ucb"),
@@ -77,9 +81,17 @@ def test_more_active_weights_than_candidates() -> None:
 
 def test_samples_must_be_shared_evenly() -> None:
     """2,500 samples among 8 environments would be 312.5 steps each."""
+    base = default_settings("Swimmer-v2")
     with pytest.raises(ConfigError, match=r"samples \(2500\) must be a multiple of active \(8\)"):
-        override(default_settings("Swimmer-v2"), active=8)
-    assert override(default_settings("Swimmer-v2"), active=8, samples=2400).rollout_steps == 300
+        override(base, active=8, samples=2500)
+    assert resolve(override(base, active=8, samples=2400), make_spec()).rollout_steps == 300
+
+
+@pytest.mark.parametrize("given", [{"samples": 2510}, {"candidates": 10}])
+def test_what_is_given_must_fit_what_is_decided(given: dict[str, int]) -> None:
+    """25 environments a sub-space (100 among 4): 2,510 samples cannot be shared by them, nor 10 candidates."""
+    with pytest.raises(ConfigError, match=r"samples.*active|active.*candidates"):
+        resolve(override(default_settings("Swimmer-v2"), **given), make_spec())
 
 
 # --- presets ------------------------------------------------------------------------------------------
@@ -89,9 +101,12 @@ def test_samples_must_be_shared_evenly() -> None:
     "problem", ["Swimmer-v2", "HalfCheetah-v2", "Walker2d-v2", "Ant-v2", "Hopper-v2", "Hopper-v3"]
 )
 def test_paper_preset_is_the_paper_s_table(problem: str) -> None:
-    """SPEC §4 and §5, to the letter: 2·10⁶ samples for each of 10 policies, or of 36 for three objectives."""
+    """SPEC §2, §4 and §5: 2·10⁶ samples for each of 3 · 10 policies, or of 3 · 36 for three objectives.
+
+    What the paper leaves open is as in Stable-Baselines3, which it uses: no decay, observations as they come.
+    """
     config = default_settings(problem, "paper")
-    table = {
+    ppo = {
         "gamma": 0.99,
         "gae_lambda": 0.95,
         "clip": 0.2,
@@ -99,24 +114,43 @@ def test_paper_preset_is_the_paper_s_table(problem: str) -> None:
         "minibatch": 64,
         "learning_rate": 3e-4,
         "adam_epsilon": 1e-5,
-        "decay": True,
+        "decay": False,
         "value_coefficient": 0.5,
         "entropy_coefficient": 0.0,
-        "samples": 2500,
         "max_grad_norm": 0.5,
         "cells": 64,
         "log_std": 0.0,
+        "normalise_observations": False,
     }
-    assert {name: getattr(config.ppo, name) for name in table} == table
+    assert {name: getattr(config.ppo, name) for name in ppo} == ppo
     objectives = 3 if problem == "Hopper-v3" else 2
     resolved = resolve(config, make_spec(objectives))
-    assert resolved.steps == resolved.num_policies * 2_000_000
-    assert resolved.num_policies == {2: 10, 3: 36}[objectives]
-    assert resolved.search.candidates == {2: 100, 3: 117}[objectives]
-    assert resolved.search.active == 10
-    assert resolved.rollout_steps == 250
-    assert resolved.num_iterations == 800
-    assert (resolved.search.stage_iterations, resolved.search.warmup) == (20, 100)
+    search = {
+        "layout": "static",
+        "policies": {2: 10, 3: 36}[objectives],
+        "replicas": 3,
+        "candidates": {2: 100, 3: 117}[objectives],
+        "active": 10,
+        "samples": 2500,
+        "probes": 10,
+        "candidate_values": "simulate",
+        "surrogate": "elastic_net",
+        "confidence": "objectives",
+        "acquisition": "hypervolume",
+        "selection": "sequential",
+        "ensemble": 10,
+    }
+    assert {name: getattr(resolved.search, name) for name in search} == search
+    assert resolved.num_subspaces == {2: 30, 3: 108}[objectives]
+    assert resolved.steps == resolved.num_subspaces * 2_000_000
+    assert resolved.shared_iterations == 0
+    assert (resolved.rollout_steps, resolved.episodes, resolved.num_iterations) == (250, 1, 800)
+
+
+def test_paper_preset_has_the_paper_s_stages() -> None:
+    """SPEC §5: stages of 20 iterations, the first 100 of 800 on the pivots."""
+    search = resolve(default_settings("HalfCheetah-v2", "paper"), make_spec()).search
+    assert (search.stage_iterations, search.warmup) == (20, 100)
 
 
 def test_tuned_preset_departs_where_measured() -> None:
@@ -135,14 +169,95 @@ def test_quick_preset_is_tuned_but_short() -> None:
     assert resolve(quick, make_spec()).num_iterations >= 10
 
 
-@pytest.mark.parametrize("preset", ["tuned", "paper", "quick"])
+BUDGETS = (50_000, 100_000, 300_000, 500_000, 1_000_000, 2_500_000, 5_000_000, 20_000_000)
+
+
+def evaluated_steps(config: MoppoConfig) -> int:
+    """Steps of all evaluations, every episode to the horizon: one before training and one after every stage."""
+    search = config.search
+    per_policy = search.probes + (search.candidates if search.candidate_values == "simulate" else 0)
+    return (config.num_stages + 1) * config.num_subspaces * per_policy * config.episodes * config.horizon
+
+
+def assert_evaluation_is_a_quarter_at_most(config: MoppoConfig) -> None:
+    assert evaluated_steps(config) < 0.25 * config.num_iterations * config.steps_per_iteration
+
+
+@pytest.mark.parametrize("preset", ["tuned", "quick"])
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_by_default_evaluation_stays_under_a_quarter_of_training(problem: str, preset: str) -> None:
-    config = resolve(default_settings(problem, preset), make_spec(3 if problem == "Hopper-v3" else 2))
+    spec = make_spec(3 if problem == "Hopper-v3" else 2)
+    assert_evaluation_is_a_quarter_at_most(resolve(default_settings(problem, preset), spec))
+
+
+@pytest.mark.parametrize("steps", BUDGETS)
+@pytest.mark.parametrize(
+    ("problem", "num_objectives", "horizon"),
+    [
+        *((problem, 3 if problem == "Hopper-v3" else 2, 1000) for problem in PROBLEMS),
+        ("deep-sea-treasure-v0", 2, 100),
+        ("resource-gathering-v0", 3, 100),
+        ("minecart-v0", 3, 1000),
+        ("own:Four-v0", 4, 200),
+        ("fruit-tree-v0", 6, 6),
+    ],
+)
+def test_any_budget_leaves_three_quarters_to_training(
+    problem: str, num_objectives: int, horizon: int, steps: int
+) -> None:
+    config = resolve(override(default_settings(problem), steps=steps), make_spec(num_objectives, horizon))
+    assert_evaluation_is_a_quarter_at_most(config)
     search = config.search
-    boundaries = config.num_stages + 1
-    evaluated = boundaries * config.num_policies * search.probes * config.episodes * 1000
-    assert evaluated < 0.25 * config.num_iterations * config.steps_per_iteration
+    # As good as all of the budget is trained with, in enough iterations to learn from.
+    assert 0.9 * steps <= config.num_iterations * config.steps_per_iteration <= steps
+    assert config.num_iterations >= 50
+    assert search.samples == search.active * config.rollout_steps
+    assert 1 <= search.active <= search.candidates
+    assert search.stage_iterations <= config.num_iterations
+    assert search.warmup % search.stage_iterations == 0 or search.warmup == config.num_iterations
+
+
+def test_fruit_tree_s_own_spec_leaves_three_quarters_to_training() -> None:
+    """It names no limit of its steps, so its horizon is what is taken for one."""
+    spec = envs.make_spec("fruit-tree-v0")
+    assert spec.num_objectives == 6
+    config = resolve(override(default_settings("fruit-tree-v0"), steps=50_000), spec)
+    assert_evaluation_is_a_quarter_at_most(config)
+
+
+@pytest.mark.parametrize(
+    ("steps", "effort"),
+    [
+        # Four sub-spaces, episodes of 1,000 steps, a fifth of the steps for them: probes × episodes × (stages + 1)
+        # × 4,000 of them.
+        (20_000_000, Effort(8, 2, 20)),  # 62 evaluations could be paid; 20 stages are enough
+        (2_500_000, Effort(8, 2, 6)),  # 500,000 / 64,000 = 7.8 evaluations
+        (1_000_000, Effort(8, 1, 5)),  # 8 × 2 for 4 evaluations would be 256,000; 200,000 / 32,000 = 6.25
+        (500_000, Effort(5, 1, 4)),  # 8 × 1 would be 128,000; 100,000 / 20,000 = 5
+        (200_000, Effort(2, 1, 4)),  # 3 × 1 would be 48,000; 40,000 / 8,000 = 5
+        (100_000, Effort(1, 1, 4)),  # 2 × 1 would be 32,000; 20,000 / 4,000 = 5
+        (50_000, Effort(1, 1, 1)),  # 1 × 1 would be 16,000; 10,000 / 4,000 = 2.5
+        (20_000, Effort(1, 1, 1)),  # never less than a stage of one probe
+    ],
+)
+def test_evaluation_is_as_thorough_as_a_fifth_of_the_steps_pays_for(steps: int, effort: Effort) -> None:
+    settings = override(default_settings("HalfCheetah-v2"), steps=steps)
+    assert decide_evaluation(settings, subspaces=4, horizon=1000, iterations=100) == effort
+
+
+def test_evaluation_that_is_given_stands_and_stages_follow() -> None:
+    """20 probes × 3 episodes × 4 sub-spaces × 1,000 steps = 240,000; a fifth of 5M pays for 4.17 evaluations."""
+    settings = override(default_settings("HalfCheetah-v2"), steps=5_000_000, probes=20, episodes=3)
+    assert decide_evaluation(settings, subspaces=4, horizon=1000, iterations=100) == Effort(20, 3, 3)
+    # Two iterations cannot have more than two stages, however much could be paid.
+    assert decide_evaluation(settings, subspaces=4, horizon=10, iterations=2) == Effort(20, 3, 2)
+
+
+@pytest.mark.parametrize("given", [{"candidates": 40}, {}])
+def test_simulated_candidates_are_part_of_what_evaluation_costs(given: dict[str, int]) -> None:
+    """40 candidates, or the 100 that there are where none are given, beside the probes of each sub-space."""
+    settings = override(default_settings("HalfCheetah-v2"), steps=20_000_000, candidate_values="simulate", **given)
+    assert_evaluation_is_a_quarter_at_most(resolve(settings, make_spec()))
 
 
 def test_unknown_preset() -> None:
@@ -157,7 +272,7 @@ def test_override_finds_the_section() -> None:
     base = default_settings("Swimmer-v2")
     changed = override(base, seed=3, gamma=0.5, probes=4, warmup=None)
     assert (changed.seed, changed.ppo.gamma, changed.search.probes) == (3, 0.5, 4)
-    assert (base.seed, base.ppo.gamma, base.search.probes) == (0, 0.999, 10)
+    assert (base.seed, base.ppo.gamma, base.search.probes) == (0, 0.999, None)
     assert changed.search.warmup is None
     assert override(changed, seed=None) == changed  # None leaves a setting alone
     assert override(base, decay=False).ppo.decay is False  # but False is a value
@@ -194,11 +309,15 @@ changes = st.fixed_dictionaries(
         "log_std": st.floats(-3, 1),
         "normalise_observations": st.booleans(),
         "policies": st.integers(1, 50),
-        "candidates": st.integers(10, 200),
+        "candidates": st.integers(100, 200),
         "pivots": st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=4),
         "warmup": st.integers(0, 50),
         "selection": st.sampled_from(["sequential", "top_n"]),
         "candidate_values": st.sampled_from(["probes", "simulate"]),
+        "layout": st.sampled_from(["parting", "static"]),
+        "held_out": st.integers(0, 50),
+        "episodes": st.integers(1, 9),
+        "probes": st.integers(1, 30),
     },
 )
 
@@ -212,7 +331,7 @@ changes = st.fixed_dictionaries(
 def test_json_round_trip(problem: str, preset: str, changes: dict[str, Any]) -> None:
     config = override(default_settings(problem, preset), **changes)
     assert from_json(json.loads(json.dumps(config.to_json()))) == config
-    resolvable = config.steps >= (config.search.policies or 36) * config.ppo.samples
+    resolvable = config.steps >= (config.search.policies or 36) * config.search.replicas * 2500
     if resolvable and config.search.pivots is None and config.reference_point is None:
         resolved = resolve(config, make_spec())
         assert resolve(from_json(json.loads(json.dumps(resolved.to_json()))), make_spec()) == resolved
@@ -234,13 +353,20 @@ def test_json_without_a_problem_or_with_an_unknown_setting() -> None:
 # --- what is decided ----------------------------------------------------------------------------------
 
 
+STATIC: dict[str, Any] = {
+    **{"layout": "static", "policies": 10, "active": 10, "samples": 2500, "probes": 10, "episodes": 1}
+}
+"""What a run is that trains policies apart from the start, as the paper does."""
+
+
 @pytest.mark.parametrize(
     ("steps", "iterations", "stage", "warmup"),
     [
-        (20_000_000, 800, 20, 100),  # an eighth of 800 is 5 stages of 20
-        (5_000_000, 200, 20, 20),  # an eighth of 200 is 25: nearest to 1 stage
-        (2_500_000, 100, 20, 20),  # 12.5 is nearest to 1 stage
-        (500_000, 20, 4, 4),  # a fifth of 20; an eighth is 2.5, but never less than a stage
+        # An evaluation is 10 policies × 10 probes × 1,000 steps = 100,000, of a fifth of the steps.
+        (20_000_000, 800, 40, 80),  # 20 stages at most; an eighth of 800 is 2.5 of them, nearest to 2
+        (5_000_000, 200, 23, 23),  # 10 evaluations, 9 stages; an eighth of 200 is 25: nearest to 1 stage
+        (2_500_000, 100, 25, 25),  # 5 evaluations; 12.5 is half a stage, but never less than one
+        (500_000, 20, 20, 20),  # one could be paid: there are two, before and after
         (25_000, 1, 1, 1),
         (49_999, 1, 1, 1),  # what is left over of an iteration is not run
     ],
@@ -249,23 +375,48 @@ def test_stages_and_warmup_follow_the_length_of_the_run(
     steps: int, iterations: int, stage: int, warmup: int
 ) -> None:
     """Ten policies of 2,500 samples: 25,000 steps per iteration."""
-    config = resolve(override(default_settings("HalfCheetah-v2"), steps=steps), make_spec())
+    config = resolve(override(default_settings("HalfCheetah-v2"), **STATIC, steps=steps), make_spec())
     assert config.num_iterations == iterations
     search = config.search
     assert (search.stage_iterations, search.warmup, search.resample_iterations) == (stage, warmup, stage)
-    assert (search.policies, search.candidates) == (10, 100)
+    assert (search.policies, search.candidates, config.shared_iterations) == (10, 100, 0)
+
+
+def test_a_static_layout_has_the_paper_s_policies() -> None:
+    """Where nothing else is said: 10 for two objectives, 36 for three; in a layout that parts two an objective."""
+    for num_objectives, policies in ((2, 10), (3, 36)):
+        static = override(default_settings("HalfCheetah-v2"), layout="static")
+        assert resolve(static, make_spec(num_objectives)).search.policies == policies
+        parting = default_settings("HalfCheetah-v2")
+        assert resolve(parting, make_spec(num_objectives)).search.policies == 2 * num_objectives
 
 
 def test_given_settings_stand() -> None:
     base = override(default_settings("HalfCheetah-v2"), policies=4, candidates=30, stage_iterations=7, warmup=0)
-    config = resolve(override(base, resample_iterations=3, replicas=3), make_spec(horizon=50))
+    given = {"resample_iterations": 3, "replicas": 3, "active": 10, "samples": 2500, "probes": 6, "episodes": 4}
+    config = resolve(override(base, **given, together=21), make_spec(horizon=50))
     search = config.search
     assert (search.policies, search.candidates, search.stage_iterations) == (4, 30, 7)
     assert (search.warmup, search.resample_iterations) == (0, 3)
-    assert config.num_policies == 12
+    assert (search.active, search.samples, search.probes, config.episodes) == (10, 2500, 6, 4)
+    assert (search.together, config.shared_iterations) == (21, 21)
+    assert config.num_subspaces == 12
     assert config.steps_per_iteration == 12 * 2500
     assert (config.horizon, config.reference_point) == (50, (0.0, 0.0))
     assert resolve(config, make_spec(horizon=50)) == config  # deciding twice changes nothing
+
+
+def test_a_stage_ends_with_the_warm_up_and_with_the_parting() -> None:
+    """100 iterations in stages of 30, 20 of warm-up, 70 together: 20, 30, 20 and 30 of them."""
+    given = {"stage_iterations": 30, "warmup": 20, "together": 70, "active": 10, "samples": 2500, "policies": 4}
+    config = resolve(override(default_settings("HalfCheetah-v2"), **given, steps=1_000_000), make_spec())
+    assert config.num_iterations == 100
+    assert config.boundaries == [0, 20, 70, 100]
+    assert config.num_stages == 4  # 1 + 2 + 1
+    assert resolve(override(config, warmup=70), make_spec()).boundaries == [0, 70, 100]
+    assert resolve(override(config, warmup=0, together=100), make_spec()).boundaries == [0, 100]
+    static = resolve(override(config, layout="static"), make_spec())
+    assert (static.boundaries, static.shared_iterations) == ([0, 20, 100], 0)
 
 
 def test_candidates_are_never_fewer_than_active() -> None:
@@ -274,8 +425,11 @@ def test_candidates_are_never_fewer_than_active() -> None:
 
 
 def test_warmup_never_outlasts_the_run() -> None:
-    config = resolve(override(default_settings("HalfCheetah-v2"), steps=250_000, warmup=99), make_spec())
+    settings = override(default_settings("HalfCheetah-v2"), **STATIC, steps=250_000, warmup=99)
+    config = resolve(settings, make_spec())
     assert config.search.warmup == config.num_iterations == 10
+    apart = resolve(override(settings, layout="parting", together=99), make_spec())
+    assert apart.search.together == apart.shared_iterations == 10
 
 
 def test_pivots_decide_the_number_of_policies() -> None:
@@ -289,15 +443,9 @@ def test_too_few_steps() -> None:
     with pytest.raises(
         ConfigError, match=r"steps is 24999, too few.*10 policies × 2500 samples need --steps 25000"
     ):
-        resolve(override(default_settings("HalfCheetah-v2"), steps=24_999), make_spec())
+        resolve(override(default_settings("HalfCheetah-v2"), **STATIC, steps=24_999), make_spec())
 
 
 def test_reference_point_of_the_wrong_length() -> None:
     with pytest.raises(ConfigError, match=r"\(0, 0, 0\) has 3 numbers, but fake has 2 objectives"):
         resolve(override(default_settings("HalfCheetah-v2"), reference_point=(0, 0, 0)), make_spec())
-
-
-def test_left_over_samples_take_another_turn() -> None:
-    """2,500 samples in minibatches of 64: 39 gradient steps per epoch; a minibatch larger than all: one."""
-    assert PPOSettings().num_minibatches == 39
-    assert PPOSettings(samples=10, minibatch=64).num_minibatches == 1
