@@ -1,4 +1,4 @@
-"""The acquisition: β by hand, and scores against the slow and obvious computation."""
+"""The acquisition: β and worlds by hand, and scores against the slow and obvious computation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ucb_moppo.objectives.pareto import expected_utility, hypervolume
 from ucb_moppo.search.acquisition import (
     ExpectedUtilityScore,
     HypervolumeScore,
-    optimistic_values,
+    optimistic_worlds,
     ucb_beta,
     zero_beta,
 )
@@ -35,10 +35,20 @@ def test_beta_fades_and_needs_a_stage() -> None:
         ucb_beta(0)
 
 
-def test_optimistic_values_by_hand() -> None:
-    values, mean, std = np.array([[10.0, 20.0]]), np.array([[1.0, -2.0]]), np.array([[4.0, 0.5]])
-    np.testing.assert_array_equal(optimistic_values(values, mean, std, 0.0), [[11, 18]])
-    np.testing.assert_array_equal(optimistic_values(values, mean, std, 0.5), [[13, 18.25]])
+def test_of_objectives_there_is_one_optimistic_world_by_hand() -> None:
+    # Members say (5, −1.5) and (−3, −2.5): mean (1, −2); population std (4, 0.5).
+    values, changes = np.array([[10.0, 20.0]]), np.array([[[5.0, -1.5]], [[-3.0, -2.5]]])
+    for beta, expected in ((0.0, [11, 18]), (0.5, [13, 18.25])):
+        worlds, left = optimistic_worlds(values, changes, beta, "objectives")
+        np.testing.assert_array_equal(worlds, [[expected]])
+        assert left == 0  # all the optimism is in the world
+
+
+def test_of_the_score_every_member_is_a_world_and_beta_is_left_by_hand() -> None:
+    values, changes = np.array([[10.0, 20.0]]), np.array([[[5.0, -1.5]], [[-3.0, -2.5]]])
+    worlds, left = optimistic_worlds(values, changes, 0.5, "score")
+    np.testing.assert_array_equal(worlds, [[[15, 18.5]], [[7, 17.5]]])
+    assert left == 0.5
 
 
 def test_hypervolume_score_by_hand() -> None:

@@ -75,7 +75,7 @@ class Resume(Session):
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Evaluate the policies of a run: undiscounted returns from fixed initial states. Changes nothing in the run."""
+    """Evaluate the policies of a run: undiscounted returns from fixed initial states. The run stays as it is."""
 
     run: tyro.conf.Positional[Path]
     """Directory of the run."""
