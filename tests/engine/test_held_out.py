@@ -1,0 +1,116 @@
+"""What a finished run reports: members chosen by one set of values, measured by another, with honest errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from counting_batch import CountingBatch, linear_actors, start_of
+
+from ucb_moppo.engine.held_out import HeldOut, bootstrap_intervals, evaluate_held_out
+from ucb_moppo.objectives.pareto import hypervolume
+from ucb_moppo.policy.networks import PAPER_NETWORK
+from ucb_moppo.seeding import EVALUATION_SEED, HELD_OUT, episode_seed
+
+K, W, HORIZON, REFERENCE = 2, 3, 4, (-100.0, -100.0)
+RNG = np.random.default_rng(0)
+OFFSET, SLOPE = RNG.normal(size=(K, 2)), RNG.normal(size=(K, 2, 2))
+WEIGHTS = RNG.dirichlet(np.ones(2), (K, W))
+# On the front: (5, 1), (3, 3) and (1, 5), of which policy 0 has two. (0, 9) is lost with its policy's NaN.
+SELECTION = np.array([[[5.0, 1.0], [2.0, 2.0], [3.0, 3.0]], [[0.0, 0.0], [1.0, 5.0], [np.nan, 9.0]]])
+MEMBERS = np.array([[True, False, True], [False, True, False]])
+
+
+def tensors() -> dict[str, np.ndarray]:
+    actors = linear_actors(OFFSET, SLOPE)
+    stats = actors.observation_stats
+    named = {f"actor.{name}": array for name, array in actors.params.items()}
+    return named | {f"observation.{name}": getattr(stats, name) for name in ("mean", "variance", "count")}
+
+
+def expected_episodes(num_episodes: int) -> np.ndarray:
+    """[3, E, 2]: a = offset + w · slope for 4 steps pays 4 (a_0 + start) and a_1 (1 + 2 + 3 + 4)."""
+    starts = np.array([start_of(episode_seed(EVALUATION_SEED, HELD_OUT, e)) for e in range(num_episodes)])
+    actions = [OFFSET[k] + WEIGHTS[k, w] @ SLOPE[k] for k, w in ((0, 0), (0, 2), (1, 1))]
+    return np.array([[[4 * (a[0] + start), 10 * a[1]] for start in starts] for a in actions])
+
+
+def report(num_episodes: int, made: list[int] | None = None) -> HeldOut:
+    def make(num_envs: int) -> CountingBatch:
+        if made is not None:
+            made.append(num_envs)
+        return CountingBatch(num_envs, horizon=HORIZON)
+
+    return evaluate_held_out(
+        tensors(), PAPER_NETWORK, WEIGHTS, SELECTION, make, episodes=num_episodes, reference_point=REFERENCE
+    )
+
+
+def test_members_are_chosen_by_one_set_of_values_and_reported_by_another() -> None:
+    found = report(3)
+    episodes = expected_episodes(3)
+    np.testing.assert_array_equal(found.members, MEMBERS)
+    np.testing.assert_allclose(found.returns, episodes.mean(axis=1), rtol=1e-5, atol=1e-5)
+    # Starts differ in the first objective alone: its error is that of 4 · start, and the second has none.
+    starts = episodes[0, :, 0]
+    error = np.sqrt(((starts - starts.mean()) ** 2).sum() / 2) / np.sqrt(3)
+    np.testing.assert_allclose(found.errors[:, 0], error, rtol=1e-4)
+    np.testing.assert_allclose(found.errors[:, 1], 0, atol=1e-5)
+    assert (found.episodes, found.steps) == (3, 3 * 3 * HORIZON)
+    # Members stay members, also those that the held-out values would not have chosen.
+    assert found.returns.shape == (3, 2)
+    assert found.indicators["hypervolume"] == pytest.approx(hypervolume(found.returns, REFERENCE))
+    assert found.indicators["cardinality"] <= 3
+
+
+def test_members_that_do_not_fit_side_by_side_take_turns() -> None:
+    """A thousand episodes run at once: of 400 each, two members, then the third in the same environments."""
+    made: list[int] = []
+    found = report(400, made)
+    assert made == [800]
+    np.testing.assert_allclose(found.returns, expected_episodes(400).mean(axis=1), rtol=1e-5, atol=1e-5)
+    assert found.steps == 3 * 400 * HORIZON
+
+
+def test_of_one_episode_no_error_is_known() -> None:
+    found = report(1)
+    np.testing.assert_allclose(found.returns, expected_episodes(1)[:, 0], rtol=1e-5, atol=1e-5)
+    assert np.isnan(found.errors).all()
+    assert found.intervals == {}
+
+
+# --- intervals ---------------------------------------------------------------------------------------------
+
+
+def test_interval_of_two_episodes() -> None:
+    """(1, 1) and (3, 3), drawn twice: means 1, 2, 3 with chances ¼, ½, ¼. HV above 0: 1, 4, 9; EU: 1, 2, 3.
+
+    Less than 97.5% and more than 2.5% of the draws lie inside the ends.
+    """
+    found = bootstrap_intervals(np.array([[[1.0, 1.0], [3.0, 3.0]]]), (0.0, 0.0))
+    assert found["hypervolume"] == pytest.approx((1.0, 9.0))
+    assert found["expected_utility"] == pytest.approx((1.0, 3.0))
+
+
+def test_an_episode_s_luck_is_drawn_for_all_members_at_once() -> None:
+    """(4 + s, 1) and (1, 4 − s) with s = ±1: HV (4 + s) · 1 + 1 · (3 − s) = 7, whatever is drawn together."""
+    luck = np.array([1.0, -1.0, 1.0, -1.0])
+    ones = np.ones(4)
+    episodes = np.stack([np.column_stack([4 + luck, ones]), np.column_stack([ones, 4 - luck])])
+    assert bootstrap_intervals(episodes, (0.0, 0.0))["hypervolume"] == pytest.approx((7.0, 7.0))
+
+
+def test_interval_is_as_wide_as_the_standard_error_says() -> None:
+    """EU of a single point (v, v) is v: over 50 normal episodes about v̄ ± 1.96 standard errors."""
+    values = np.random.default_rng(1).normal(10.0, 3.0, 50)
+    low, high = bootstrap_intervals(np.repeat(values[None, :, None], 2, axis=2), (0.0, 0.0))["expected_utility"]
+    error = values.std(ddof=1) / np.sqrt(50)
+    assert low < values.mean() < high
+    assert high - low == pytest.approx(2 * 1.96 * error, rel=0.2)
+    assert low < 10.0 < high
+
+
+def test_too_many_points_of_many_objectives_have_no_interval_of_the_hypervolume() -> None:
+    """21 points of six objectives would take too long 200 times over; 2 do not."""
+    episodes = np.random.default_rng(0).uniform(size=(21, 3, 6))
+    assert bootstrap_intervals(episodes, (0.0,) * 6).keys() == {"expected_utility"}
+    assert bootstrap_intervals(episodes[:2], (0.0,) * 6).keys() == {"hypervolume", "expected_utility"}
