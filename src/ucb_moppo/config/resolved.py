@@ -26,6 +26,7 @@ MIN_ITERATIONS, MIN_ROLLOUT_STEPS = 50, 10
 DRAWN, WARMUP = 0.25, 0.125
 """Share of a run before the search begins: on weights drawn at random, or on the pivots in a static layout."""
 MIN_STAGES, MAX_STAGES = 3, 20
+MAX_SCORED_OBJECTIVES = 3
 AMPLE_STEPS = 10**9
 MIN_STEPS_TO_SHARD = 200_000
 """Training steps below which a run stays in one process unless told otherwise: processes take seconds to start."""
@@ -179,6 +180,7 @@ def resolve_moppo(settings: MoppoSettings, spec: EnvSpec) -> MoppoConfig:
         "stage_iterations": stage,
         "warmup": min(warmup, iterations),
         "together": min(together, iterations),
+        "acquisition": search.acquisition or decide_acquisition(spec.num_objectives),
         "resample_iterations": search.resample_iterations or (episode if parting else stage),
     }
     return MoppoConfig(
@@ -247,6 +249,11 @@ def comparable_config(settings: PeerSettings, spec: EnvSpec) -> MoppoConfig:
     ours = override(default_settings(settings.problem, settings.preset), horizon=spec.horizon, **same)
     ample = resolve(override(ours, steps=max(settings.steps, AMPLE_STEPS)), spec)
     return resolve(override(ours, steps=max(settings.steps, ample.steps_per_iteration)), spec)
+
+
+def decide_acquisition(num_objectives: int) -> str:
+    """The hypervolume where it can be computed often enough, else the expected utility."""
+    return "hypervolume" if num_objectives <= MAX_SCORED_OBJECTIVES else "expected_utility"
 
 
 def decide_rollout_steps(steps: int, environments: int) -> int:

@@ -129,8 +129,10 @@ class MoppoSettings(RunSettings):
 
     def names(self) -> list[tuple[Registry[Any], str]]:
         """Everything that the settings name, the parts of the search among it."""
-        parts = (ACQUISITIONS, SURROGATES, SELECTIONS)
-        return [*super().names(), *((registry, getattr(self.search, registry.kind)) for registry in parts)]
+        parts = [
+            (registry, getattr(self.search, registry.kind)) for registry in (ACQUISITIONS, SURROGATES, SELECTIONS)
+        ]
+        return [*super().names(), *((registry, name) for registry, name in parts if name is not None)]
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, each section an object of its own."""

@@ -36,6 +36,11 @@ class Evaluation:
         """[K, W, m] their means."""
         return np.asarray(self.episodes.mean(axis=2))
 
+    @property
+    def episode_steps(self) -> float:
+        """Mean length of an episode."""
+        return self.steps / int(np.prod(self.episodes.shape[:3]))
+
     def without(self, returns: NDArray) -> Evaluation:
         """The same where ``returns`` [K, W, m] are finite, NaN where they are not."""
         lost = ~np.isfinite(returns).all(-1)

@@ -42,6 +42,8 @@ class StageRecord:
     returns: NDArray
     """[K, P, m] of every policy on its weights: those are the same for every method."""
     indicators: dict[str, float]
+    episode_steps: float = 0.0
+    """Mean length of the episodes of this evaluation."""
     finished: bool = False
     """Whether this is the last stage of the run."""
     selected: NDArray | None = None

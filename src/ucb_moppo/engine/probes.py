@@ -21,6 +21,12 @@ def probe_weights(division: Division, num_objectives: int, num_probes: int | Non
     return _decompose(wanted, num_objectives, num_candidates=1).probes
 
 
+def spread_weights(division: Division, num_objectives: int, num_policies: int, per_subspace: int) -> NDArray:
+    """[K, W, m] so many evenly spaced weights of each sub-space; a policy that knows all of them gets all."""
+    weights = probe_weights(division, num_objectives, per_subspace)
+    return weights if num_policies == len(weights) else weights.reshape(1, -1, num_objectives)
+
+
 def _decompose(division: Division, num_objectives: int, num_candidates: int) -> Decomposition:
     policies, probes, pivots, replicas = division
     one = make_decomposition(num_objectives, policies, num_candidates, probes, pivots=pivots)

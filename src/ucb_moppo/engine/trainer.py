@@ -303,6 +303,7 @@ class Trainer:
             seconds=self.seconds,
             returns=returns,
             indicators=measure(returns, config.reference_point),
+            episode_steps=evaluation.episode_steps,
             finished=self.iteration == config.num_iterations,
             selected=None if selection is None else selection.weights,
             diagnostics={} if selection is None else self._with_error(selection.diagnostics),

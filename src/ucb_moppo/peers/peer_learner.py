@@ -148,6 +148,7 @@ class PeerLearner:
             seconds=self.seconds,
             returns=returns,
             indicators=measure(returns, config.reference_point),
+            episode_steps=evaluation.episode_steps,
             finished=finished,
             stage_seconds={name: round(seconds, 3) for name, seconds in times.items()},
             extra_indicators=measure_with(config.indicators, returns, config.reference_point),

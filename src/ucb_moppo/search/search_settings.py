@@ -43,7 +43,7 @@ class SearchSettings:
     """Iterations in which one policy learns for all sub-spaces, before it parts into one for each."""
     resample_iterations: Annotated[int | None, "about an episode, a stage in a static layout"] = None
     """RF, iterations after which a policy that is shared gets other weights, and method `random` draws again."""
-    acquisition: str = "hypervolume"
+    acquisition: Annotated[str | None, "hypervolume, expected_utility for more than 3 objectives"] = None
     """What a candidate is scored by."""
     confidence: ConfidenceName = "score"
     """What the upper confidence bound is taken of: the score, or each objective by itself, as in the paper."""
@@ -76,6 +76,7 @@ class SearchConfig(SearchSettings):
     warmup: int
     together: int
     resample_iterations: int
+    acquisition: str
 
 
 def check_search(search: SearchSettings) -> None:
@@ -93,7 +94,8 @@ def check_search(search: SearchSettings) -> None:
         value = getattr(search, name)
         require(value is None or value >= 0, f"{name} is {value}; it must not be negative")
     for registry in (ACQUISITIONS, SURROGATES, SELECTIONS):
-        registry.check(getattr(search, registry.kind))
+        if getattr(search, registry.kind) is not None:
+            registry.check(getattr(search, registry.kind))
     for name, names in (("candidate_values", ValueSource), ("layout", LayoutName), ("confidence", ConfidenceName)):
         known = get_args(names)
         value = getattr(search, name)

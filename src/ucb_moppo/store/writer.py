@@ -108,11 +108,11 @@ class RunWriter:
         returns: NDArray,
         tensors: Mapping[str, NDArray],
         summary: Mapping[str, Any],
-        reported: Reported | None = None,
+        front: bytes | None = None,
     ) -> None:
         """Everything a stage leaves: weights, returns [K, W, m] of its evaluation, all policies, the numbers.
 
-        ``reported`` is what the front of a finished run was measured at.
+        ``front`` is the table of a front that was measured otherwise, at the end of a run.
         """
         self._append(METRICS, (json.dumps(finite_or_none(metrics), allow_nan=False) + "\n").encode())
         header = ["stage", *_front_header(weights.shape[-1])]
@@ -121,7 +121,7 @@ class RunWriter:
         self._append(EVALUATIONS, _to_csv([header, *rows] if new else rows))
         self._replace(
             {
-                FRONT: front_csv(weights, returns, reported),
+                FRONT: front_csv(weights, returns) if front is None else front,
                 TENSORS: dump_tensors(tensors),
                 SUMMARY: dump_json(finite_or_none(summary)),
             }

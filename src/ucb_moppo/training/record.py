@@ -11,10 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ucb_moppo.config import RunConfig
-from ucb_moppo.engine.held_out import HeldOut, evaluate_held_out
 from ucb_moppo.engine.learner import Diverged, Event, Iteration, Learner, Snapshot, StageRecord
-from ucb_moppo.envs import make_batch
-from ucb_moppo.envs.base import BatchEnv
 from ucb_moppo.errors import Interrupted, UcbMoppoWarning
 from ucb_moppo.registry import METHODS
 from ucb_moppo.spec import EnvSpec
@@ -26,7 +23,8 @@ from ucb_moppo.store.checkpoint import (
     write_checkpoint,
 )
 from ucb_moppo.store.policy_file import spec_to_json
-from ucb_moppo.store.writer import Reported, RunWriter
+from ucb_moppo.store.writer import RunWriter
+from ucb_moppo.training.ending import Ending, measure_ending
 from ucb_moppo.training.numerics import describe_numerics
 from ucb_moppo.training.reporter import Reporter
 from ucb_moppo.training.stop import Deadline, StopRequest
@@ -112,15 +110,15 @@ class Recorder:
     def write_stage(self, snapshot: Snapshot, record: StageRecord, stopped: str | None = None) -> None:
         """Write everything a stage leaves on disk; ``stopped`` says why a run ends before its last step."""
         ends = record.finished or stopped is not None
-        held_out = measure_held_out(self.config, self.spec, snapshot, record) if ends else None
+        ending = measure_ending(self.config, self.spec, snapshot, record) if ends else None
         self.writer.write_stage(
             record.stage,
             metrics_line(record),
             snapshot.weights,
             record.returns,
             snapshot.tensors,
-            summarise(self.config, self.spec, snapshot, record, stopped, held_out),
-            None if held_out is None else Reported(held_out.members, held_out.returns, held_out.errors),
+            summarise(self.config, self.spec, snapshot, record, stopped, ending),
+            None if ending is None else ending.front(),
         )
 
     def save_first(self, learner: Learner) -> None:
@@ -191,48 +189,21 @@ def metrics_line(record: StageRecord) -> dict[str, Any]:
     }
 
 
-def measure_held_out(config: RunConfig, spec: EnvSpec, snapshot: Snapshot, record: StageRecord) -> HeldOut | None:
-    """Measure the front that a run ends with on initial states that nothing was chosen by, if that is asked for."""
-    if not config.held_out:
-        return None
-
-    def make(num_envs: int) -> BatchEnv:
-        return make_batch(
-            config.problem, num_envs, config.threads, spec.horizon, spec.reference_point, config.protocol
-        )
-
-    return evaluate_held_out(
-        snapshot.tensors,
-        snapshot.network,
-        snapshot.weights,
-        record.returns,
-        make,
-        episodes=config.held_out,
-        reference_point=spec.reference_point,
-        extra=config.indicators,
-    )
-
-
 def summarise(
     config: RunConfig,
     spec: EnvSpec,
     snapshot: Snapshot,
     record: StageRecord,
     stopped: str | None,
-    held_out: HeldOut | None = None,
+    ending: Ending | None = None,
 ) -> dict[str, Any]:
     """``summary.json``: what was found and what it cost. Of a run that has ended, indicators are held-out."""
     found = found_by(record.indicators, record.extra_indicators)
-    if held_out is not None:
-        reported = {
-            "held_out": {
-                "episodes": held_out.episodes,
-                "steps": held_out.steps,
-                "intervals": {name: list(bounds) for name, bounds in held_out.intervals.items()},
-                "selection": found,
-            }
-        }
-        found = found_by(held_out.indicators, held_out.extra_indicators) | reported
+    evaluation_steps = record.evaluation_steps
+    if ending is not None:
+        held_out = ending.held_out
+        found = found_by(held_out.indicators, held_out.extra_indicators) | {"held_out": ending.describe()}
+        evaluation_steps += ending.steps
     return {
         "problem": config.problem,
         "method": config.method,
@@ -244,7 +215,7 @@ def summarise(
         "policies": len(snapshot.weights),
         "parameters": snapshot.num_parameters,
         "training_steps": record.training_steps,
-        "evaluation_steps": record.evaluation_steps,
+        "evaluation_steps": evaluation_steps,
         "seconds": round(record.seconds, 3),
         "diverged": record.diverged,
         "versions": versions(config.method),

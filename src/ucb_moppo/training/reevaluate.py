@@ -12,14 +12,15 @@ from numpy.typing import NDArray
 from ucb_moppo.config import RunConfig, from_json, resolve
 from ucb_moppo.engine.evaluation import evaluate, evaluation_width
 from ucb_moppo.engine.held_out import evaluate_held_out
-from ucb_moppo.engine.probes import probe_weights
+from ucb_moppo.engine.probes import spread_weights
 from ucb_moppo.envs import make_batch
 from ucb_moppo.envs.base import BatchEnv
 from ucb_moppo.errors import ConfigError, RunFormatError
 from ucb_moppo.objectives.indicators import measure
 from ucb_moppo.policy.actors import Actors, actors_from_tensors
 from ucb_moppo.store.run import Run, load_run
-from ucb_moppo.store.writer import Reported, write_front
+from ucb_moppo.store.writer import write_front
+from ucb_moppo.training.ending import reported_by
 
 
 def load_actors(run: Run) -> Actors:
@@ -41,8 +42,8 @@ def subspace_weights(run: Run, weights_per_policy: int | None) -> NDArray:
         return evaluated_weights(run)
     if not run.network.conditioned:
         raise ConfigError(f"the policies of {run.path} do not depend on a weight: leave out --weights-per-policy")
-    weights = probe_weights(load_config(run).division, run.spec.num_objectives, weights_per_policy)
-    return weights if run.num_policies == len(weights) else weights.reshape(1, -1, run.spec.num_objectives)
+    division = load_config(run).division
+    return spread_weights(division, run.spec.num_objectives, run.num_policies, weights_per_policy)
 
 
 def evaluated_weights(run: Run) -> NDArray:
@@ -107,8 +108,7 @@ def evaluate_run(
         )
         found = measured.indicators
     if out is not None:
-        reported = None if measured is None else Reported(measured.members, measured.returns, measured.errors)
-        write_front(out, weights, result.returns, reported)
+        write_front(out, weights, result.returns, None if measured is None else reported_by(measured))
     return {
         "run": str(run.path),
         "weights_per_policy": int(weights.shape[1]),

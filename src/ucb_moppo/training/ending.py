@@ -1,0 +1,114 @@
+"""How a run ends: its front on as many weights as are affordable, measured on episodes that nothing is chosen by."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from ucb_moppo.config import RunConfig
+from ucb_moppo.engine.evaluation import Evaluation, evaluate, evaluation_width
+from ucb_moppo.engine.held_out import HeldOut, evaluate_held_out
+from ucb_moppo.engine.learner import Snapshot, StageRecord
+from ucb_moppo.engine.probes import spread_weights
+from ucb_moppo.envs import make_batch
+from ucb_moppo.envs.base import BatchEnv
+from ucb_moppo.objectives.indicators import measure
+from ucb_moppo.policy.actors import actors_from_tensors
+from ucb_moppo.spec import EnvSpec
+from ucb_moppo.store.writer import Reported, front_csv
+
+MAX_WEIGHTS, MAX_WEIGHTS_IN_ALL = 25, 200
+"""Weights of a sub-space, and of all of them, that the front of a finished run is chosen from."""
+SHARE = 0.25
+"""All evaluation that anything is chosen by takes less than this share of the training steps."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ending:
+    """The front that a run ends with."""
+
+    weights: NDArray
+    """[K, W, m] what it was chosen from,"""
+    returns: NDArray
+    """[K, W, m] by these values,"""
+    selection: dict[str, float]
+    """which have these indicators."""
+    held_out: HeldOut
+    steps: int
+    """Of evaluating these weights, if they are not those that stages have evaluated."""
+
+    def front(self) -> bytes:
+        """Give the table of the front."""
+        return front_csv(self.weights, self.returns, reported_by(self.held_out))
+
+    def describe(self) -> dict[str, Any]:
+        """Give plain data for the summary."""
+        return {
+            "episodes": self.held_out.episodes,
+            "steps": self.held_out.steps,
+            "intervals": {name: list(bounds) for name, bounds in self.held_out.intervals.items()},
+            "selection": self.selection,
+        }
+
+
+def reported_by(held_out: HeldOut) -> Reported:
+    """What a table of the front says of it."""
+    return Reported(held_out.members, held_out.returns, held_out.errors)
+
+
+def measure_ending(config: RunConfig, spec: EnvSpec, snapshot: Snapshot, record: StageRecord) -> Ending | None:
+    """Choose the front that a run ends with and measure it, if that is asked for."""
+    if not config.held_out:
+        return None
+
+    def make(num_envs: int) -> BatchEnv:
+        return make_batch(
+            config.problem, num_envs, config.threads, spec.horizon, spec.reference_point, config.protocol
+        )
+
+    weights, returns, steps = snapshot.weights, record.returns, 0
+    count = affordable_weights(config, snapshot, record)
+    if count > weights.size // (spec.num_objectives * num_subspaces(config)):
+        weights = spread_weights(config.division, spec.num_objectives, len(snapshot.weights), count)
+        finer = evaluate_snapshot(snapshot, weights, config.episodes, make)
+        returns, steps = finer.returns, finer.steps
+    held_out = evaluate_held_out(
+        snapshot.tensors,
+        snapshot.network,
+        weights,
+        returns,
+        make,
+        episodes=config.held_out,
+        reference_point=spec.reference_point,
+        extra=config.indicators,
+    )
+    return Ending(weights, returns, measure(returns, spec.reference_point), held_out, steps)
+
+
+def num_subspaces(config: RunConfig) -> int:
+    """Sub-spaces of the weights that a run is evaluated on, replicas included."""
+    return config.division.policies * config.division.replicas
+
+
+def affordable_weights(config: RunConfig, snapshot: Snapshot, record: StageRecord) -> int:
+    """Weights of each sub-space that the front can be chosen from, by how long episodes are now.
+
+    None where policies do not depend on a weight, or have diverged.
+    """
+    subspaces = num_subspaces(config)
+    if not snapshot.network.conditioned or len(snapshot.weights) not in (1, subspaces):
+        return 0
+    left = SHARE * record.training_steps - record.evaluation_steps
+    per_weight = subspaces * config.episodes * max(1.0, record.episode_steps)
+    return min(MAX_WEIGHTS, MAX_WEIGHTS_IN_ALL // subspaces, int(0.95 * left / per_weight))
+
+
+def evaluate_snapshot(snapshot: Snapshot, weights: NDArray, episodes: int, make: Any) -> Evaluation:
+    """Evaluate K policies under weights [K, W, m], from the initial states that stages see."""
+    num_policies, num_weights, _ = weights.shape
+    actors = actors_from_tensors(snapshot.tensors, snapshot.network)
+    with closing(make(num_policies * min(num_weights * episodes, evaluation_width(num_policies)))) as env:
+        return evaluate(actors, weights, env, episodes)
