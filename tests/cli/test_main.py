@@ -9,6 +9,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -133,10 +134,12 @@ def test_every_setting_has_an_option() -> None:
         "stage_iterations": "4",
         "protocol": "pgmorl",
         "warmup": "8",
+        "together": "5",
         "resample_iterations": "2",
         "log_std": "-2.5",
     }
     special |= {"acquisition": "expected_utility", "surrogate": "my_lab:Model", "indicators": "my_lab:spread"}
+    special |= {"layout": "static", "probes": "4", "episodes": "6", "confidence": "objectives"}
     special |= {"executor": "local", "shards": "2", "ray_address": "10.0.0.1:6379"}
     base = default_settings("Hopper-v2")
     for holder, config in ((MoppoSettings, base), (PPOSettings, base.ppo), (SearchSettings, base.search)):
@@ -169,8 +172,8 @@ def test_presets_change_the_defaults() -> None:
     assert settings("--preset=paper", "Swimmer-v2").ppo.gamma == 0.99
     assert settings("Ant-v2").ppo.log_std == -1
     assert settings("Ant-v2", "--preset", "paper").ppo.log_std == 0
-    assert settings("Hopper-v2", "--preset", "paper").steps == 20_000_000
-    assert settings("Hopper-v3", "--preset", "paper").steps == 72_000_000
+    assert settings("Hopper-v2", "--preset", "paper").steps == 60_000_000  # three of ten policies each
+    assert settings("Hopper-v3", "--preset", "paper").steps == 216_000_000
     assert settings("Hopper-v2", "--preset", "quick").steps < settings("Hopper-v2").steps == 5_000_000
     # What is asked for stands above the preset.
     assert settings("Swimmer-v2", "--preset", "quick", "--steps", "123456", "--gamma", "0.5") == override(
@@ -192,9 +195,9 @@ def test_options_stand_above_the_config_file(tmp_path: Path) -> None:
     assert cli.parse_train(["--config", str(file)])[1] == peer
     assert cli.parse_train(["--config", str(file), "--set", "batch=9"])[1] == override(peer, batch=9)
     file.write_text(json.dumps({"problem": "Swimmer-v2", "active": 4, "samples": 40, "ppo": {"clip": 0.3}}))
-    # 8 divides 40, the file's samples, but not the default 2,500: only the two together can be judged.
+    # 8 divides 40, the file's samples: only the two together can be judged.
     settings = cli.parse_train(["--config", str(file), "--active", "8"])[1]
-    assert (settings.search.active, settings.ppo.samples) == (8, 40)
+    assert (settings.search.active, settings.search.samples) == (8, 40)
     settings = cli.parse_train(["--config", str(file), "Ant-v2", "--preset", "quick"])[1]
     assert settings == override(default_settings("Ant-v2", "quick"), active=4, samples=40, clip=0.3)
 
@@ -363,7 +366,11 @@ class StillExecutor:
         return Timing(iteration=3.0, step=0.001)
 
 
-def plan_of(problem: str, **settings: int) -> tuple[MoppoConfig, Plan]:
+# Policies apart from the start, as the paper has them.
+STATIC = {"layout": "static", "policies": 10, "active": 10, "samples": 2500, "probes": 10, "episodes": 1}
+
+
+def plan_of(problem: str, **settings: Any) -> tuple[MoppoConfig, Plan]:
     spec = make_spec(problem)
     config = resolve(override(default_settings(problem), **settings), spec)
     return config, Trainer(config, spec, StillExecutor()).plan()  # type: ignore[arg-type]
@@ -371,7 +378,7 @@ def plan_of(problem: str, **settings: int) -> tuple[MoppoConfig, Plan]:
 
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_evaluation_stays_under_a_quarter_of_training(problem: str) -> None:
-    """By default (SPEC.md §5), at 5M training steps; Hopper-v3, with 36 policies, at 18M."""
+    """By default (SPEC.md §5), at 5M training steps; Hopper-v3 at 18M."""
     config, plan = plan_of(problem, steps=18_000_000 if problem == "Hopper-v3" else 5_000_000)
     assert plan.training_steps == config.steps
     assert plan.evaluation_steps < plan.training_steps / 4
@@ -380,7 +387,7 @@ def test_evaluation_stays_under_a_quarter_of_training(problem: str) -> None:
 def test_plan_counts_steps_and_time() -> None:
     # Swimmer-v2, 5M steps: 10 policies × 2,500 samples -> 200 iterations in 10 stages of 20, so 11 evaluations
     # of 10 policies × 10 probes × 1,000 steps.
-    _, plan = plan_of("Swimmer-v2", stage_iterations=20)
+    _, plan = plan_of("Swimmer-v2", **STATIC, stage_iterations=20)
     assert (plan.training_steps, plan.num_stages, plan.evaluation_steps) == (5_000_000, 10, 1_100_000)
     assert plan.seconds == pytest.approx(200 * 3.0 + 1_100_000 * 0.001)
 
@@ -389,7 +396,7 @@ def test_terminal_shows_a_bar() -> None:
     """Stage, steps/s, HV, EU and the time left, as they stand."""
     screen = io.StringIO()
     bar = Bar(Console(file=screen, force_terminal=True, width=160))
-    bar.start(*plan_of("Swimmer-v2", stage_iterations=20), Path("somewhere"))
+    bar.start(*plan_of("Swimmer-v2", **STATIC, stage_iterations=20), Path("somewhere"))
     bar.iteration(20)
     indicators = {"hypervolume": 54321.0, "expected_utility": 123.4}
     bar.stage(StageRecord(1, 20, 500_000, 200_000, 60.0, np.zeros((1, 1, 2)), indicators))
