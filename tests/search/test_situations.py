@@ -7,7 +7,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from ucb_moppo.search.situations import UNIFORM, Situations, training_density
+from ucb_moppo.search.situations import UNIFORM, Situations, relative_density
 
 
 def two_situations() -> Situations:
@@ -62,21 +62,21 @@ def test_density_of_two_weights_by_hand() -> None:
     # (0,1) and (1,0) are √2 apart: under a width of 1 each counts exp(−½·2) = e⁻¹ at the other, and 1 at itself.
     # On both alike is the even case, (1 + e⁻¹)/2 at each. All on the first: 1 and e⁻¹, over that.
     even, far = (1 + np.exp(-1)) / 2, np.exp(-1)
-    np.testing.assert_allclose(training_density(line(2)[:1], line(2), 1.0), [1 / even, far / even])
+    np.testing.assert_allclose(relative_density(line(2)[:1], line(2), 1.0), [1 / even, far / even])
     # Three quarters on the first: (3 + e⁻¹)/4 and (3e⁻¹ + 1)/4.
-    mostly = training_density(line(2)[[0, 0, 0, 1]], line(2), 1.0)
+    mostly = relative_density(line(2)[[0, 0, 0, 1]], line(2), 1.0)
     np.testing.assert_allclose(mostly, [(3 + far) / 4 / even, (3 * far + 1) / 4 / even])
 
 
 @pytest.mark.parametrize("width", [0.01, 0.1, 10.0])
 def test_training_on_the_weights_themselves_is_uniform(width: float) -> None:
-    np.testing.assert_allclose(training_density(line(9), line(9), width), np.full(9, UNIFORM))
+    np.testing.assert_allclose(relative_density(line(9), line(9), width), np.full(9, UNIFORM))
     # How often each, or in which order, is no matter.
-    np.testing.assert_allclose(training_density(np.repeat(line(9)[::-1], 3, axis=0), line(9), width), UNIFORM)
+    np.testing.assert_allclose(relative_density(np.repeat(line(9)[::-1], 3, axis=0), line(9), width), UNIFORM)
 
 
 def test_training_at_one_weight_is_dense_near_it_and_thin_far_away() -> None:
-    density = training_density(np.tile(line(9)[2], (20, 1)), line(9), 0.15)
+    density = relative_density(np.tile(line(9)[2], (20, 1)), line(9), 0.15)
     assert density.argmax() == 2
     assert (density[1:4] > 1).all()
     assert (density[5:] < 0.1).all()
@@ -90,4 +90,4 @@ def test_density_is_a_ratio_of_kernel_means() -> None:
         return sum(np.exp(-np.sum((here - other) ** 2) / (2 * 0.2**2)) for other in others) / len(others)
 
     expected = [near(weight, trained) / near(weight, weights) for weight in weights]
-    np.testing.assert_allclose(training_density(trained, weights, 0.2), expected)
+    np.testing.assert_allclose(relative_density(trained, weights, 0.2), expected)

@@ -454,13 +454,7 @@ def test_draws_are_never_nan_and_never_warn(model: SurrogateModel, changes: np.n
     assert np.isfinite(draws).all()
 
 
-def known_to_fail_on(model: SurrogateModel) -> object:
-    fails = isinstance(model, BaggedRidge | GaussianProcessModel)
-    mark = pytest.mark.xfail(fails, strict=True, raises=ValueError, reason="a value that is NaN is refused")
-    return pytest.param(model, marks=mark, id=type(model).__name__)
-
-
-@pytest.mark.parametrize("model", [known_to_fail_on(model) for model in MODELS])
+@pytest.mark.parametrize("model", MODELS)
 def test_a_policy_without_a_value_can_be_asked_about(model: SurrogateModel) -> None:
     # It has diverged since. Something finite is said of it, and of the others the same as without it.
     situations = some_situations(40)

@@ -19,7 +19,7 @@ from ucb_moppo.config import MoppoConfig
 from ucb_moppo.engine.archive import Archive
 from ucb_moppo.engine.evaluation import Evaluation
 from ucb_moppo.engine.learner import Diverged, Event, Iteration, Plan, Snapshot, StageRecord
-from ucb_moppo.engine.population import NUM_CHANCES, Divergence, by_policy
+from ucb_moppo.engine.population import NUM_CHANCES, Divergence
 from ucb_moppo.engine.probes import make_run_decomposition
 from ucb_moppo.engine.shard import Timing
 from ucb_moppo.errors import DivergenceError, RunFormatError
@@ -235,10 +235,8 @@ class Trainer:
 
     def _density_of(self, stage: Stage, weights: NDArray) -> NDArray:
         """How densely an iteration on ``weights`` [K, N, m] trains near the evaluated weights, [K, P]."""
-        group, evaluated = self._group(stage), self.evaluated_weights
         width = subspace_width(self.decomposition.pivots) / 2
-        policies = zip(by_policy(weights, group, axis=0), by_policy(evaluated, group, axis=0), strict=True)
-        return np.stack([training_density(*policy, width) for policy in policies]).reshape(evaluated.shape[:2])
+        return training_density(weights, self.evaluated_weights, width, self._group(stage))
 
     def _rates(self) -> NDArray:
         """The learning rate of the stage after each evaluation, as a share of the first."""
@@ -251,7 +249,7 @@ class Trainer:
         """The iteration at which the weights of another one in its stage are chosen."""
         search, shared = self.config.search, self.config.shared_iterations
         # A draw belongs to its period, so an evaluation in the middle of one does not change it.
-        if iteration < shared:
+        if shared and not stage.search:
             return iteration - iteration % search.resample_iterations
         if stage.search and self.method.redraws:
             return iteration - (iteration - search.warmup) % search.resample_iterations

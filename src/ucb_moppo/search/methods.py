@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 
 from ucb_moppo.errors import ConfigError
 from ucb_moppo.objectives.pareto import pareto_front
+from ucb_moppo.objectives.weights import subspace_width
 from ucb_moppo.registry import ACQUISITIONS, METHODS, SELECTIONS, SURROGATES
 from ucb_moppo.search.acquisition import Score, optimistic_worlds, ucb_beta, zero_beta
 from ucb_moppo.search.search_settings import SearchConfig
 from ucb_moppo.search.selection import Select
-from ucb_moppo.search.situations import UNIFORM, Situations
+from ucb_moppo.search.situations import UNIFORM, Situations, training_density
 from ucb_moppo.search.surrogate import Surrogate, SurrogateModel, interpolate_values, summarise_draws
 
 FloatArray = NDArray[np.float64]
@@ -93,11 +94,12 @@ class SearchContext:
             changes = np.diff(self.values, axis=0)
         return Situations.join([nothing, *before]), changes.reshape(-1, changes.shape[-1])
 
-    def ahead(self, weights: FloatArray, density: float) -> Situations:
+    def ahead(self, weights: FloatArray, density: float | FloatArray) -> Situations:
         """The next stage at ``weights`` [K, n, m] of each sub-space, if it trains near them as densely as that."""
         known = zip(self.evaluated_weights, self.last_values, weights, strict=True)
         values = np.stack([interpolate_values(probes, found, wanted) for probes, found, wanted in known])
-        return self._situations(weights, values, np.full(weights.shape[:2], density), self.rates[-1], 0)
+        rate = self.rates[-1] if len(self.rates) else 1.0
+        return self._situations(weights, values, np.broadcast_to(density, weights.shape[:2]), rate, 0)
 
     def _situations(
         self, weights: FloatArray, values: FloatArray, density: FloatArray, rate: float, age: float
@@ -202,7 +204,9 @@ def choose_by_search(context: SearchContext, *, tools: Tools, beta_of: Callable[
     candidate: its weights come out evenly spread.
     """
     beta, surrogate = beta_of(context.stage), fit_surrogate(context, tools.surrogate)
-    front, ahead = pareto_front(context.front), context.ahead(context.candidates, FOCUSED)
+    # How a density changes anything is known where stages have had it: not beyond.
+    focused = min(FOCUSED, float(context.density.max(initial=UNIFORM)))
+    front, ahead = pareto_front(context.front), context.ahead(context.candidates, focused)
     changes = surrogate.draw(ahead)
     worlds, left = optimistic_worlds(ahead.values, changes, beta, tools.confidence)
     num_policies, num_candidates, num_objectives = context.candidates.shape
@@ -213,11 +217,15 @@ def choose_by_search(context: SearchContext, *, tools: Tools, beta_of: Callable[
         count = context.group * context.num_active
         picks.append(start + tools.select(tools.score, front, worlds[:, rows], left, ahead.weights[rows], count))
     chosen = np.concatenate(picks)
-    foreseen = summarise_draws(surrogate.draw(context.ahead(context.evaluated_weights, UNIFORM)))
     shape = (num_policies, context.num_active, num_objectives)
+    trained = ahead.weights[chosen].reshape(shape)
+    density = training_density(
+        trained, context.evaluated_weights, subspace_width(context.pivots) / 2, context.group
+    )
+    foreseen = summarise_draws(surrogate.draw(context.ahead(context.evaluated_weights, density)))
     at_chosen = summarise_draws(changes[:, chosen])
     return Selection(
-        ahead.weights[chosen].reshape(shape),
+        trained,
         {
             "beta": beta,
             "predicted_change": at_chosen.mean.reshape(shape).mean(axis=1).tolist(),

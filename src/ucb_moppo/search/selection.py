@@ -48,18 +48,24 @@ class Acquisition:
 
     def __call__(self, chosen: Sequence[int], remaining: IndexArray) -> FloatArray:
         """Values [n] of the ``remaining`` candidates once the ``chosen`` have joined the front of every world."""
-        scores = [
-            self.score(np.concatenate([self.front, world[list(chosen)]]), world[remaining]) for world in self.worlds
-        ]
+        fronts = self._fronts(chosen)
+        scores = np.array([self.score(f, world[remaining]) for f, world in zip(fronts, self.worlds, strict=True)])
         with np.errstate(invalid="ignore"):  # a candidate without a value has none in any world
-            bound = np.mean(scores, axis=0) + self.beta * np.std(scores, axis=0)
+            # What is uncertain is what a candidate adds, not what those chosen before it come to.
+            gains = scores - self.before(chosen)[:, None]
+            bound = np.mean(scores, axis=0) + self.beta * np.std(gains, axis=0)
         return np.where(np.isfinite(bound), bound, -np.inf)
 
+    def before(self, chosen: Sequence[int]) -> FloatArray:
+        """Value [B] of the front of every world with those that are ``chosen``, and nothing else."""
+        return np.array([self.score(front, front[:1])[0] if len(front) else 0.0 for front in self._fronts(chosen)])
+
     def worth(self, chosen: Sequence[int]) -> float:
-        """The mean value over worlds of the front with those that are ``chosen``, and nothing else."""
-        fronts = [np.concatenate([self.front, world[list(chosen)]]) for world in self.worlds]
-        values = [self.score(front, front[:1])[0] for front in fronts if len(front)]
-        return float(np.mean(values)) if values else -np.inf
+        """The mean of `before` over worlds."""
+        return float(self.before(chosen).mean())
+
+    def _fronts(self, chosen: Sequence[int]) -> list[FloatArray]:
+        return [np.concatenate([self.front, world[list(chosen)]]) for world in self.worlds]
 
 
 def select_sequential(
@@ -93,19 +99,18 @@ def select_focused(
     As in `select_sequential` each choice joins the front before the next is made, until one adds less than a
     hundredth of what the first one added. Those that do are picked in turn; without any, all picks are spread.
     """
-    acquisition = Acquisition(score, front, worlds, beta)
-    everywhere = np.arange(len(candidates))
+    acquisition, places = Acquisition(score, front, worlds, beta), (count + 1) // 2
     growing: list[int] = []
-    gains: list[float] = []
-    while len(growing) < count // 2:
-        values = acquisition(growing, everywhere)
-        best = int(np.argmax(values))
-        gain = values[best] - acquisition.worth(growing)
-        if not np.isfinite(gain) or gain <= 0 or (gains and gain < SMALLEST_GAIN * gains[0]) or best in growing:
+    remaining, smallest = np.arange(len(candidates)), 0.0
+    while len(growing) < places and len(remaining):
+        gains = acquisition(growing, remaining) - acquisition.worth(growing)
+        best = int(np.argmax(gains))
+        if not gains[best] > smallest:
             break
-        growing.append(best)
-        gains.append(float(gain))
-    focused = [growing[i % len(growing)] for i in range(count // 2)] if growing else []
+        smallest = smallest or SMALLEST_GAIN * float(gains[best])
+        growing.append(int(remaining[best]))
+        remaining = np.delete(remaining, best)[np.delete(gains, best) > smallest]
+    focused = [growing[i % len(growing)] for i in range(places)] if growing else []
     spread = spread_evenly(candidates, min(count - len(focused), len(candidates)), [])
     repeated = [spread[i % len(spread)] for i in range(count - len(focused))]
     return np.array(focused + repeated, dtype=np.intp)

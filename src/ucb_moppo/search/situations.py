@@ -54,11 +54,19 @@ class Situations:
         return np.concatenate(columns, axis=1)
 
 
-def training_density(trained: FloatArray, weights: FloatArray, width: float) -> FloatArray:
-    """How densely ``trained`` weights [t, m] lie around ``weights`` [n, m], against these around themselves: [n].
+def training_density(trained: FloatArray, weights: FloatArray, width: float, group: int = 1) -> FloatArray:
+    """How densely training on ``trained`` [K, N, m] lies around ``weights`` [K, P, m] of each sub-space: [K, P].
 
-    A kernel of ``width`` counts what is near.
+    ``group`` neighbouring sub-spaces share a policy and its training; a kernel of ``width`` counts what is near.
     """
+    num_policies, num_weights, num_objectives = weights.shape
+    by_policy = (num_policies // group, -1, num_objectives)
+    policies = zip(trained.reshape(by_policy), weights.reshape(by_policy), strict=True)
+    return np.stack([relative_density(*policy, width) for policy in policies]).reshape(num_policies, num_weights)
+
+
+def relative_density(trained: FloatArray, weights: FloatArray, width: float) -> FloatArray:
+    """How densely ``trained`` [t, m] lie around ``weights`` [n, m], against these around themselves: [n]."""
     near = np.exp(-0.5 * (cdist(weights, trained) / width) ** 2).mean(axis=1)
     even = np.exp(-0.5 * (cdist(weights, weights) / width) ** 2).mean(axis=1)
     density: FloatArray = near / even

@@ -240,7 +240,8 @@ class Standard:
         return cls(columns.mean(axis=0), _safe_scale(columns))
 
     def to(self, columns: FloatArray) -> FloatArray:
-        return np.asarray((columns - self.mean) / self.scale)
+        scaled = (columns - self.mean) / self.scale
+        return np.where(np.isfinite(scaled), scaled, 0.0)  # what is not known is taken for average
 
     def back(self, columns: FloatArray) -> FloatArray:
         return np.asarray(columns * self.scale + self.mean)
@@ -285,15 +286,15 @@ class BaggedRidge:
         inputs, targets = Standard.of(features), Standard.of(changes)
         x, y, trust = inputs.to(features), targets.to(changes), self.memory**situations.age
         rng = np.random.default_rng(seed)
-        members, noise = [], []
-        for _ in range(self.num_members):
-            rows = rng.choice(len(y), len(y), p=trust / trust.sum())
-            member = Ridge(alpha=self.strength).fit(x[rows], y[rows])
-            left = y - member.predict(x)
-            members.append(member)
-            noise.append(left[rng.choice(len(y), p=trust / trust.sum())])
-        centred = np.array(noise) - np.mean(noise, axis=0)
-        return SharedEnsemble(members, inputs, targets, centred)
+        share = trust / trust.sum()
+        draws = [rng.choice(len(y), len(y), p=share) for _ in range(self.num_members)]
+        members = [Ridge(alpha=self.strength).fit(x[rows], y[rows]) for rows in draws]
+        left = np.stack([y - member.predict(x) for member in members])
+        picked = rng.choice(len(y), self.num_members, p=share)
+        noise = Standard.of(left[np.arange(self.num_members), picked]).to(left[np.arange(self.num_members), picked])
+        # A few draws scatter: brought to the size of what the members leave over altogether.
+        size = np.sqrt(np.einsum("bnm,n->m", left**2, share) / self.num_members)
+        return SharedEnsemble(members, inputs, targets, noise * size)
 
 
 def shared_ridge(search: SearchConfig) -> BaggedRidge:

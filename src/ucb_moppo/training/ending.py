@@ -1,4 +1,4 @@
-"""How a run ends: its front on as many weights as are affordable, measured on episodes that nothing is chosen by."""
+"""How a run ends: its front on as many weights as are affordable, measured on episodes of their own."""
 
 from __future__ import annotations
 
