@@ -18,17 +18,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_runs import assert_same, tiny_settings, train_tiny
 
+from ucb_moppo.algos.base import Transitions
 from ucb_moppo.config import MoppoConfig, override, resolve
 from ucb_moppo.cores import LIMIT, available_cores, can_pin, physics_threads, share_cores
+from ucb_moppo.engine.evaluation import Evaluation
+from ucb_moppo.engine.population import Population
+from ucb_moppo.engine.shard import Shard
 from ucb_moppo.envs import make_spec
 from ucb_moppo.errors import ConfigError, EnvironmentFault, RunFormatError, UcbMoppoWarning, WorkerLostError
-from ucb_moppo.runtime.executor import ShardedExecutor, choose_executor, make_executor, split_policies
+from ucb_moppo.runtime.executor import ShardedExecutor, choose_executor, make_executor, split_subspaces
 from ucb_moppo.runtime.place import Place
 from ucb_moppo.runtime.processes import ProcessWorker
 from ucb_moppo.runtime.worker import Request, Worker, WorkerLost
 
 WEIGHTS = np.random.default_rng(0).dirichlet((1, 1), (3, 2))
 LAYOUT = {"policies": 3, "shards": 2, "steps": 1200}
+# Ten iterations, the first two with one policy for all three sub-spaces.
+PARTING = {"layout": "parting", "warmup": 2, "together": 2}
+SPEC = make_spec("Swimmer-v2", horizon=20)
+
+
+def often(iterations: int) -> np.ndarray:
+    """The same weights at every iteration: [I, K, N, m]."""
+    return np.stack([WEIGHTS] * iterations)
 
 
 def config(problem: str = "Swimmer-v2", **changes: object) -> MoppoConfig:
@@ -37,11 +49,15 @@ def config(problem: str = "Swimmer-v2", **changes: object) -> MoppoConfig:
     return resolve(chosen, make_spec(problem, chosen.horizon, chosen.reference_point))
 
 
+def make(chosen: MoppoConfig) -> ShardedExecutor:
+    return make_executor(chosen, make_spec(chosen.problem, chosen.horizon, chosen.reference_point))
+
+
 def rehearse(executor: ShardedExecutor) -> dict[str, np.ndarray]:
     """Train, evaluate and train; everything that can be seen of it."""
-    first = executor.train(WEIGHTS, 2)
+    first = executor.train(often(2))
     found = executor.evaluate(WEIGHTS, 1)
-    last = executor.train(WEIGHTS, 1)
+    last = executor.train(often(1))
     return (
         {f"first {name}": array for name, array in first.items()}
         | {f"last {name}": array for name, array in last.items()}
@@ -58,9 +74,41 @@ def assert_equal(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) 
 
 @pytest.fixture(scope="module")
 def expected() -> dict[str, np.ndarray]:
-    executor = make_executor(config(executor="local"))
+    executor = make(config(executor="local"))
     try:
         return rehearse(executor)
+    finally:
+        executor.close()
+
+
+def rehearse_parting(executor: ShardedExecutor) -> dict[str, np.ndarray]:
+    """Train together, evaluate, part, and do it again apart; everything that can be seen of it."""
+    first, found = executor.train(often(2)), executor.evaluate(WEIGHTS, 2)
+    together = executor.policies()
+    executor.part()
+    return parting_result(first, found, together, executor.train(often(1)), executor)
+
+
+def parting_result(
+    first: dict[str, np.ndarray],
+    found: Evaluation,
+    together: dict[str, np.ndarray],
+    apart: dict[str, np.ndarray],
+    executor: ShardedExecutor,
+) -> dict[str, np.ndarray]:
+    """All of it by name, an evaluation of what came out included."""
+    last = executor.evaluate(WEIGHTS, 1)
+    parts = {"first": first, "together": together, "apart": apart}
+    result = {f"{part} {name}": array for part, named in parts.items() for name, array in named.items()}
+    result |= {"found": found.episodes, "last": last.episodes, "steps": np.array([found.steps, last.steps])}
+    return result | executor.policies() | executor.get_state()
+
+
+@pytest.fixture(scope="module")
+def expected_parting() -> dict[str, np.ndarray]:
+    executor = make(config(executor="local", **PARTING))
+    try:
+        return rehearse_parting(executor)
     finally:
         executor.close()
 
@@ -86,7 +134,7 @@ def runs(pid: int) -> bool:
 @given(st.integers(1, 200), st.integers(1, 200))
 def test_a_layout_covers_the_policies_evenly_and_in_order(policies: int, shards: int) -> None:
     shards = min(shards, policies)
-    layout = split_policies(policies, shards)
+    layout = split_subspaces(policies, shards)
     assert [policy for part in layout for policy in part] == list(range(policies))
     assert len(layout) == shards
     assert {len(part) for part in layout} <= {policies // shards, -(-policies // shards)}
@@ -139,10 +187,10 @@ def test_a_layout_that_cannot_be_is_refused(changes: dict[str, object], message:
 
 def test_a_layout_changes_no_more_than_rounding(expected: dict[str, np.ndarray]) -> None:
     """Seeds and noise belong to the policy: in one shard or in two, policies walk the same way."""
-    executor = make_executor(config(executor="local", shards=1))
-    executor.train(WEIGHTS, 2)
+    executor = make(config(executor="local", shards=1))
+    executor.train(often(2))
     executor.evaluate(WEIGHTS, 1)
-    executor.train(WEIGHTS, 1)
+    executor.train(often(1))
     policies = executor.policies()
     executor.close()
     assert policies["actor.head.bias"].shape == (3, 2)
@@ -155,7 +203,7 @@ def test_a_layout_changes_no_more_than_rounding(expected: dict[str, np.ndarray])
 
 @pytest.mark.usefixtures("compiling_apart")
 def test_processes_give_the_bits_of_the_same_shards_in_this_process(expected: dict[str, np.ndarray]) -> None:
-    executor = make_executor(config(executor="processes"))
+    executor = make(config(executor="processes"))
     try:
         timing = executor.time_iteration()
         assert timing.iteration > 0
@@ -172,7 +220,7 @@ def test_processes_give_the_bits_of_the_same_shards_in_this_process(expected: di
 @pytest.mark.skipif(len(available_cores()) < 2 or not can_pin(), reason="there are no cores to lend")
 def test_a_shard_that_is_done_lends_its_cores_while_others_work() -> None:
     """Shard 1, the larger, stands still; as soon as shard 0 has answered, 1 may use all cores."""
-    executor = make_executor(config(executor="processes"))
+    executor = make(config(executor="processes"))
     first, second = (shard.worker for shard in executor.shards)
     assert isinstance(first, ProcessWorker)
     assert isinstance(second, ProcessWorker)
@@ -189,11 +237,11 @@ def test_a_shard_that_is_done_lends_its_cores_while_others_work() -> None:
             os.kill(second.pid, signal.SIGCONT)
 
     try:
-        executor.train(WEIGHTS, 1)
+        executor.train(often(1))
         os.kill(second.pid, signal.SIGSTOP)
         watcher = threading.Thread(target=look)
         watcher.start()
-        executor.train(WEIGHTS, 1)
+        executor.train(often(1))
         watcher.join()
         assert seen == [True]
         for worker in (first, second):
@@ -204,13 +252,13 @@ def test_a_shard_that_is_done_lends_its_cores_while_others_work() -> None:
 
 def test_state_moves_from_one_executor_to_the_other(expected: dict[str, np.ndarray]) -> None:
     """Processes continue what was begun here; a state of another layout is refused."""
-    local, processes = make_executor(config(executor="local")), make_executor(config(executor="processes"))
-    other = make_executor(config(executor="local", shards=1))
+    local, processes = make(config(executor="local")), make(config(executor="processes"))
+    other = make(config(executor="local", shards=1))
     try:
-        local.train(WEIGHTS, 2)
+        local.train(often(2))
         processes.set_state(local.get_state())
         processes.evaluate(WEIGHTS, 1)
-        processes.train(WEIGHTS, 1)
+        processes.train(often(1))
         assert_equal(processes.get_state(), {n: a for n, a in expected.items() if n.startswith("shard")})
         with pytest.raises((RunFormatError, ConfigError)):
             other.set_state(local.get_state())
@@ -228,23 +276,145 @@ def test_whole_runs_agree_on_a_gymnasium_problem(tmp_path: Path) -> None:
         assert (local.path / name).read_bytes() == (processes.path / name).read_bytes()
 
 
+# --- together, then apart ----------------------------------------------------------------------------------
+
+
+def test_a_shared_policy_learns_from_the_rollouts_of_all_shards() -> None:
+    """The slow version: every sub-space collects by itself, and one policy learns from all of it side by side."""
+    chosen = config(executor="local", **PARTING)
+    executor = make(chosen)
+    policy = Population(chosen, SPEC, range(3), group=3)
+    alone = [Shard(chosen, [k], led=True) for k in range(3)]
+    try:
+        for _ in range(2):
+            report = executor.train(often(1))
+            noise = policy.draw_noise()  # [T, 1, 3·N, a]: two environments of each sub-space in turn
+            acting = {name: array[:1] for name, array in policy.tensors().items()}
+            parts = [
+                shard.collect(acting, WEIGHTS[k : k + 1], noise[:, :, 2 * k : 2 * k + 2])
+                for k, shard in enumerate(alone)
+            ]
+            rollout = Transitions(*(np.concatenate(arrays, axis=2) for arrays in zip(*parts, strict=True)))
+            expected = policy.update(rollout, WEIGHTS.reshape(1, 6, 2))
+        for name, array in policy.tensors().items():
+            np.testing.assert_allclose(executor.policies()[name], array, rtol=1e-3, atol=1e-4, err_msg=name)
+        assert report["entropy"].shape == (1, 1)  # of one policy
+        np.testing.assert_allclose(report["entropy"][0], expected["entropy"], rtol=1e-4)
+    finally:
+        executor.close()
+
+
+def test_policies_that_part_begin_as_what_they_shared(expected_parting: dict[str, np.ndarray]) -> None:
+    executor = make(config(executor="local", **PARTING))
+    try:
+        assert executor.lead is not None
+        executor.train(often(2))
+        together = executor.policies()
+        executor.part()
+        assert executor.lead is None
+        assert_equal(executor.policies(), together)
+        state = executor.get_state()
+        executor.part()  # once is enough: later stages may say it again
+        assert_equal(executor.get_state(), state)
+        keys = np.concatenate([state["shard0.policy.key"], state["shard1.policy.key"]])
+        assert len(np.unique(keys, axis=0)) == 3
+        iterations = [state[f"shard{index}.policy.iteration"].tolist() for index in range(2)]
+        assert iterations == [[2], [2, 2]]  # three sub-spaces in two shards
+    finally:
+        executor.close()
+    # Apart they learn apart.
+    kernels = expected_parting["actor.hidden1.kernel"]
+    assert not np.array_equal(kernels[0], kernels[1])
+    assert not np.array_equal(kernels[1], kernels[2])
+
+
+@pytest.mark.usefixtures("compiling_apart")
+def test_processes_part_with_the_bits_of_the_same_shards_in_this_process(
+    expected_parting: dict[str, np.ndarray],
+) -> None:
+    executor = make(config(executor="processes", **PARTING))
+    try:
+        assert executor.time_iteration().iteration > 0
+        assert_equal(rehearse_parting(executor), expected_parting)
+    finally:
+        executor.close()
+
+
+def test_the_number_of_shards_changes_no_more_than_rounding_of_what_is_shared(
+    expected_parting: dict[str, np.ndarray],
+) -> None:
+    executor = make(config(executor="local", shards=1, **PARTING))
+    try:
+        found = rehearse_parting(executor)
+    finally:
+        executor.close()
+    for name in (name for name in found if name.startswith(("together ", "actor.", "observation."))):
+        np.testing.assert_allclose(found[name], expected_parting[name], rtol=1e-3, atol=1e-4, err_msg=name)
+    np.testing.assert_array_equal(found["steps"], expected_parting["steps"])
+
+
+def test_a_shared_state_moves_from_one_executor_to_the_other(expected_parting: dict[str, np.ndarray]) -> None:
+    """In the shared phase, just before the parting and after it; processes may also go back from there."""
+    local, processes = (make(config(executor=name, **PARTING)) for name in ("local", "processes"))
+    try:
+        local.train(often(1))
+        processes.set_state(local.get_state())
+        reports = [processes.train(often(1))]
+        local.set_state(processes.get_state())
+        found, together = local.evaluate(WEIGHTS, 2), local.policies()
+        before = local.get_state()
+        local.part()
+        processes.set_state(local.get_state())
+        assert processes.lead is None
+        processes.train(often(1))
+        processes.set_state(before)  # to what is shared again
+        assert processes.lead is not None
+        processes.part()
+        result = parting_result(reports[0], found, together, processes.train(often(1)), processes)
+        for name in (name for name in result if not name.startswith("first ")):
+            assert result[name].tobytes() == expected_parting[name].tobytes(), name
+    finally:
+        local.close()
+        processes.close()
+
+
 # --- faults ------------------------------------------------------------------------------------------------
 
 
 def test_a_killed_process_is_replaced_and_nothing_shows(expected: dict[str, np.ndarray]) -> None:
     """Killed twice: before anything was kept, and in the stage after an evaluation."""
-    executor = make_executor(config(executor="processes"))
+    executor = make(config(executor="processes"))
     try:
         during_the_next_call(executor, lambda: kill(executor, 0))
         with pytest.warns(UcbMoppoWarning, match="signal 9; a new one continues"):
-            first = executor.train(WEIGHTS, 2)
+            first = executor.train(often(2))
         found = executor.evaluate(WEIGHTS, 1)
         during_the_next_call(executor, lambda: kill(executor, 1))
         with pytest.warns(UcbMoppoWarning, match="signal 9"):
-            last = executor.train(WEIGHTS, 1)
+            last = executor.train(often(1))
         result = {f"first {n}": a for n, a in first.items()} | {f"last {n}": a for n, a in last.items()}
         result |= {"returns": found.returns, "steps": np.array(found.steps)}
         assert_equal(result | executor.policies() | executor.get_state(), expected)
+    finally:
+        executor.close()
+
+
+def test_a_process_killed_while_policies_are_shared_is_replaced(expected_parting: dict[str, np.ndarray]) -> None:
+    """Killed while it collects, while it evaluates, while it is given its own policies, and after that."""
+    executor = make(config(executor="processes", **PARTING))
+
+    def lose(shard: int, call: Callable[[], Any]) -> Any:
+        during_the_next_call(executor, lambda: kill(executor, shard))
+        with pytest.warns(UcbMoppoWarning, match="signal 9; a new one continues"):
+            return call()
+
+    try:
+        first = lose(1, lambda: executor.train(often(2)))
+        found = lose(0, lambda: executor.evaluate(WEIGHTS, 2))
+        together = executor.policies()
+        lose(1, executor.part)
+        apart = lose(0, lambda: executor.train(often(1)))
+        assert_equal(parting_result(first, found, together, apart, executor), expected_parting)
     finally:
         executor.close()
 
@@ -295,15 +465,15 @@ class DoomedPlace(Place[DoomedWorker]):
 @pytest.mark.filterwarnings("ignore::ucb_moppo.errors.UcbMoppoWarning")
 def test_a_worker_that_is_lost_again_and_again_ends_the_run() -> None:
     with pytest.raises(WorkerLostError, match=r"policies 0 to 2 was lost 4 times in a row .*enough memory"):
-        ShardedExecutor(config(shards=1), DoomedPlace([1])).train(WEIGHTS, 1)
+        ShardedExecutor(config(shards=1), SPEC, DoomedPlace([1])).train(often(1))
 
 
 def test_errors_of_a_process_are_those_of_the_shard() -> None:
     chosen = config("probe_envs:probe/Raising-v0", reference_point=(0.0, 0.0), executor="processes")
-    executor = make_executor(chosen)
+    executor = make(chosen)
     try:
         with pytest.raises(EnvironmentFault, match="the motor burnt out") as fault:
-            executor.train(WEIGHTS, 1)
+            executor.train(often(1))
         assert "in the process of a worker" in fault.value.__notes__[0]
     finally:
         executor.close()
@@ -311,8 +481,8 @@ def test_errors_of_a_process_are_those_of_the_shard() -> None:
 
 PARENT = """
 import os, sys, time
-from test_executors import config, make_executor
-executor = make_executor(config(executor="processes"))
+from test_executors import config, make
+executor = make(config(executor="processes"))
 print(*(shard.worker.pid for shard in executor.shards), flush=True)
 executor.policies()
 print("ready", flush=True)
@@ -338,15 +508,16 @@ def test_processes_end_with_their_parent_and_ignore_its_terminal() -> None:
     assert wait_until(lambda: not any(map(runs, children)))
 
 
-def test_a_run_with_processes_is_resumed_exactly_in_this_process(tmp_path: Path) -> None:
-    """The executor may change when a run is continued; the layout may not."""
+@pytest.mark.parametrize("parting", [{}, PARTING])
+def test_a_run_with_processes_is_resumed_exactly_in_this_process(tmp_path: Path, parting: dict[str, Any]) -> None:
+    """The executor may change when a run is continued; the layout may not. Killed when policies are to part."""
     from tiny_runs import DiesAt, Killed
 
     from ucb_moppo.training.reporter import Silent
     from ucb_moppo.training.resume import resume_run
     from ucb_moppo.training.train import train_run
 
-    chosen = override(tiny_settings(), **(LAYOUT | {"steps": 480}))
+    chosen = override(tiny_settings(), **(LAYOUT | {"steps": 480} | parting))
     whole = train_run(override(chosen, executor="local"), tmp_path / "whole", Silent()).path
     path = tmp_path / "run"
     with pytest.raises(Killed):

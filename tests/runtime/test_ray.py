@@ -17,13 +17,23 @@ from typing import Any
 import numpy as np
 import pytest
 from pool_work import describe, die_once, fail_or_die, save_when_stopped, wait_for
-from test_executors import LAYOUT, WEIGHTS, assert_equal, config, during_the_next_call, rehearse
+from test_executors import (
+    LAYOUT,
+    PARTING,
+    WEIGHTS,
+    assert_equal,
+    config,
+    during_the_next_call,
+    make,
+    often,
+    rehearse,
+)
 from tiny_runs import assert_same, tiny_options, train_tiny
 from trade_runs import PROBLEM, SETTINGS
 
 from ucb_moppo.cli import main as cli
 from ucb_moppo.errors import EnvironmentFault, UcbMoppoWarning, WorkerLostError
-from ucb_moppo.runtime.executor import ShardedExecutor, make_executor
+from ucb_moppo.runtime.executor import ShardedExecutor
 from ucb_moppo.runtime.pool import run_cells
 
 # Ray takes a loopback address for a mistake and replaces it with the machine's own, unless clusters are off.
@@ -37,7 +47,7 @@ from ucb_moppo.runtime.cluster import SEVERAL_MACHINES, share_cpus  # noqa: E402
 
 @pytest.fixture(scope="module")
 def expected() -> dict[str, np.ndarray]:
-    executor = make_executor(config(executor="local"))
+    executor = make(config(executor="local"))
     found = rehearse(executor)
     executor.close()
     return found
@@ -65,18 +75,18 @@ def test_a_share_of_cpus_fits_every_shard_on_some_node(nodes: list[float], shard
 @pytest.mark.usefixtures("compiling_apart")
 def test_actors_may_be_killed_and_a_node_may_leave(cluster: Any, expected: dict[str, np.ndarray]) -> None:
     """One cluster for all of it, because starting one takes long."""
-    executor = make_executor(config(executor="ray", ray_address=cluster.address))
+    executor = make(config(executor="ray", ray_address=cluster.address))
     try:
         assert_equal(rehearse(executor), expected)
         executor.set_state(fresh_state())
         during_the_next_call(executor, executor.shards[0].worker.close)  # which kills the actor
         with pytest.warns(UcbMoppoWarning, match="a new one continues"):  # noqa: PT031
-            first = executor.train(WEIGHTS, 2)
+            first = executor.train(often(2))
             found = executor.evaluate(WEIGHTS, 1)
         node = node_of(executor, 1, cluster)
         during_the_next_call(executor, lambda: cluster.remove_node(node, allow_graceful=False))
         with pytest.warns(UcbMoppoWarning, match="a new one continues"):  # noqa: PT031
-            last = executor.train(WEIGHTS, 1)  # may end before the node does: then the next call finds it gone
+            last = executor.train(often(1))  # may end before the node does: then the next call finds it gone
             states = executor.policies() | executor.get_state()
         result = {f"first {n}": a for n, a in first.items()} | {f"last {n}": a for n, a in last.items()}
         result |= {"returns": found.returns, "steps": np.array(found.steps)}
@@ -94,7 +104,7 @@ def node_of(executor: ShardedExecutor, shard: int, cluster: Any) -> Any:
 
 
 def fresh_state() -> dict[str, np.ndarray]:
-    executor = make_executor(config(executor="local"))
+    executor = make(config(executor="local"))
     try:
         return executor.get_state()
     finally:
@@ -102,8 +112,8 @@ def fresh_state() -> dict[str, np.ndarray]:
 
 
 def test_a_run_whose_actor_is_killed_ends_like_any_other(cluster: Any, tmp_path: Path) -> None:
-    """The whole run, its files included."""
-    layout = LAYOUT | {"steps": 1440}
+    """The whole run, its files included: twelve iterations, of which the first six share a policy."""
+    layout = LAYOUT | PARTING | {"steps": 1440, "together": 6}
     whole = train_tiny(tmp_path / "whole", **(layout | {"executor": "local"})).path
     path = tmp_path / "run"
 
@@ -213,11 +223,11 @@ def test_a_ray_of_our_own_listens_on_this_machine_alone() -> None:
 def test_errors_of_an_actor_are_those_of_the_shard() -> None:
     """On a Ray of its own, listening on this machine alone."""
     chosen = config("probe_envs:probe/Raising-v0", reference_point=(0.0, 0.0), executor="ray")
-    executor = make_executor(chosen)
+    executor = make(chosen)
     try:
         assert {node["NodeManagerAddress"] for node in ray.nodes()} == {"127.0.0.1"}
         with pytest.raises(EnvironmentFault, match="the motor burnt out"):
-            executor.train(WEIGHTS, 1)
+            executor.train(often(1))
     finally:
         executor.close()
     assert not ray.is_initialized()

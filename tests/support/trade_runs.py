@@ -22,6 +22,7 @@ SETTINGS: dict[str, Any] = {
     "episodes": 1,
     "held_out": 0,
     "stage_iterations": 1,
+    "selection": "sequential",
     "active": 4,
     "samples": 40,
     "epochs": 2,

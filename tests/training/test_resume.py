@@ -73,6 +73,23 @@ def test_a_resumed_run_ends_like_one_that_was_never_interrupted(
     assert_same(path, whole)
 
 
+# One policy for both sub-spaces in the first four of ten iterations, the first two of them warm-up.
+PARTING: dict[str, Any] = {"layout": "parting", "together": 4, "shards": 2, "executor": "local"}
+
+
+@pytest.fixture(scope="module")
+def whole_parting(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train_tiny(tmp_path_factory.mktemp("whole") / "run", **PARTING).path
+
+
+@pytest.mark.parametrize("iteration", [1, 3, 4, 5, 9])
+def test_a_run_that_parts_is_resumed_exactly(whole_parting: Path, tmp_path: Path, iteration: int) -> None:
+    """Killed while policies are shared, when the last of that is trained but not yet evaluated, and apart."""
+    path = train_until(tmp_path / "run", iteration, **PARTING)
+    resume(path)
+    assert_same(path, whole_parting)
+
+
 def test_a_run_may_be_interrupted_again_and_again(whole: Path, tmp_path: Path) -> None:
     path = train_until(tmp_path / "run", 3)
     for iteration in (4, 5, 7, 10):
@@ -112,11 +129,12 @@ def test_other_methods_and_replayed_environments_resume_exactly(tmp_path: Path, 
     assert_same(path, whole)
 
 
-def test_the_state_holds_everything_between_two_iterations(tmp_path: Path) -> None:
+@pytest.mark.parametrize("settings", [{}, PARTING])
+def test_the_state_holds_everything_between_two_iterations(settings: dict[str, Any]) -> None:
     """Two trainers that exchange states at every iteration do what one alone does, to the bit."""
     spec = make_spec("Swimmer-v2", 20)
-    config = resolve(tiny_settings(), spec)
-    alone, first, second = (Trainer(config, spec, make_executor(config)) for _ in range(3))
+    config = resolve(tiny_settings(**settings), spec)
+    alone, first, second = (Trainer(config, spec, make_executor(config, spec)) for _ in range(3))
 
     def finish(trainer: Trainer, other: Trainer) -> Trainer:
         """Train one iteration here, the next one there, and so on."""
