@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -13,17 +14,17 @@ from scipy import stats as scipy_stats
 
 from ucb_moppo.algos.base import Transitions
 from ucb_moppo.algos.ppo.ppo import PPO
-from ucb_moppo.algos.ppo.ppo_settings import PPOSettings
+from ucb_moppo.algos.ppo.ppo_settings import PPOConfig
 from ucb_moppo.algos.ppo.update import (
     Minibatch,
     PolicyState,
-    learning_rate,
     make_optimiser,
     make_update,
     policy_losses,
     predict_values,
     prepare_batch,
     rescale_critic,
+    share_left,
     update_minibatch,
 )
 from ucb_moppo.policy.actors import Actors
@@ -34,23 +35,21 @@ from ucb_moppo.spec import ActionSpec, EnvSpec
 T, N, D, M, A, CELLS = 7, 2, 3, 2, 2, 6
 SPEC = EnvSpec("fake", ("first", "second"), D, ActionSpec(False, A, (-1.0,) * A, (1.0,) * A), 100, (0.0, 0.0))
 # 14 samples in minibatches of 4: three gradient steps per epoch, and two samples left over.
-SMALL = PPOSettings(cells=CELLS, minibatch=4, epochs=2, learning_rate=1e-2)
+SMALL = PPOConfig(cells=CELLS, minibatch=4, epochs=2, learning_rate=1e-2)
 
 
 @lru_cache
-def compiled(settings: PPOSettings, num_iterations: int) -> Any:
+def compiled(settings: PPOConfig, num_iterations: int) -> Any:
     """The jitted update, compiled once for all tests."""
     return make_update(settings, num_iterations)
 
 
 @lru_cache
-def fresh_states(
-    settings: PPOSettings, num_iterations: int, policies: tuple[int, ...], spec: EnvSpec
-) -> PolicyState:
+def fresh_states(settings: PPOConfig, num_iterations: int, policies: tuple[int, ...], spec: EnvSpec) -> PolicyState:
     return PPO(settings, num_iterations).init_policies(spec, 0, policies)
 
 
-def make_states(settings: PPOSettings, num_iterations: int, policies: tuple[int, ...], spec: EnvSpec = SPEC) -> Any:
+def make_states(settings: PPOConfig, num_iterations: int, policies: tuple[int, ...], spec: EnvSpec = SPEC) -> Any:
     """Untrained policies with a leading axis K, in arrays of their own."""
     return copy(fresh_states(settings, num_iterations, policies, spec))
 
@@ -121,7 +120,7 @@ def plain_backward(
     }
 
 
-def plain_gradients(params: Any, batch: Minibatch, settings: PPOSettings) -> dict[str, dict[str, np.ndarray]]:
+def plain_gradients(params: Any, batch: Minibatch, settings: PPOConfig) -> dict[str, dict[str, np.ndarray]]:
     """Gradients of clipped loss − entropy bonus (actor) and of the value loss (critic)."""
     actor, size = params["actor"], len(batch.advantage)
     mean = plain_forward(actor, batch.observation, batch.weight)[-1]
@@ -147,7 +146,7 @@ def norm_of(gradient: dict[str, np.ndarray]) -> float:
 class PlainAdam:
     """Kingma & Ba with the norm of the whole gradient clipped first; a rate of lr·(1 − t/total)."""
 
-    def __init__(self, settings: PPOSettings, total: int) -> None:
+    def __init__(self, settings: PPOConfig, total: int) -> None:
         self.settings, self.total, self.steps = settings, total, 0
         self.first: dict[str, Any] = {}
         self.second: dict[str, Any] = {}
@@ -186,7 +185,7 @@ def make_minibatch(seed: int, state: PolicyState) -> Minibatch:
 
 
 # A wide ε keeps Adam's step smooth in the gradient, so that rounding does not decide it.
-PLAIN = PPOSettings(
+PLAIN = PPOConfig(
     cells=CELLS,
     minibatch=16,
     epochs=1,
@@ -197,7 +196,7 @@ PLAIN = PPOSettings(
 
 
 plain_step = jax.jit(partial(update_minibatch, settings=PLAIN, optimiser=make_optimiser(PLAIN)))
-FULL_RATE = jnp.array(PLAIN.learning_rate)
+WHOLE = jnp.ones(())
 
 
 def test_gradient_steps_equal_the_plain_version() -> None:
@@ -208,11 +207,12 @@ def test_gradient_steps_equal_the_plain_version() -> None:
     carry: Any = (state.params, state.opt_state)
     for iteration in (0, 1):
         batch = make_minibatch(iteration + 1, state)
-        gradients = plain_gradients(params, batch, PLAIN)
+        fading = replace(PLAIN, entropy_coefficient=PLAIN.entropy_coefficient * (1 - iteration / 4))
+        gradients = plain_gradients(params, batch, fading)
         # The clip must be at work on the critic and leave the actor alone for the test to see them apart.
         assert norm_of(gradients["critic"]) > PLAIN.max_grad_norm > norm_of(gradients["actor"])
         params = {part: adams[part].step(params[part], gradients[part]) for part in params}
-        carry, _ = plain_step(carry, batch, rate=learning_rate(PLAIN, jnp.array(iteration), 4))
+        carry, _ = plain_step(carry, batch, left=share_left(PLAIN, jnp.array(iteration), 4))
     assert_trees_close(carry[0], params, atol=1e-5, rtol=1e-5)
 
 
@@ -220,7 +220,7 @@ def test_reported_numbers() -> None:
     """approx_kl = E[r − 1 − log r], clip_fraction the share of |r − 1| > 0.2, entropy in closed form."""
     state = pick(make_states(PLAIN, 4, (0,)), 0)
     batch = make_minibatch(1, state)
-    total, report = jax.jit(partial(policy_losses, settings=PLAIN))(state.params, batch)
+    total, report = jax.jit(partial(policy_losses, settings=PLAIN))(state.params, batch, left=WHOLE)
     params = jax.tree.map(lambda leaf: np.asarray(leaf, float), state.params)
     mean = plain_forward(params["actor"], batch.observation, batch.weight)[-1]
     log_ratio = scipy_stats.norm(mean, 1.0).logpdf(batch.action).sum(1) - batch.log_probability
@@ -240,8 +240,8 @@ def test_huge_critic_gradient_leaves_the_actor_alone() -> None:
     state = pick(make_states(PLAIN, 4, (0,)), 0)
     batch = make_minibatch(1, state)
     huge = batch._replace(target=batch.target * 1e6)
-    (mild, mild_state), _ = plain_step((state.params, state.opt_state), batch, rate=FULL_RATE)
-    (wild, wild_state), _ = plain_step((state.params, state.opt_state), huge, rate=FULL_RATE)
+    (mild, mild_state), _ = plain_step((state.params, state.opt_state), batch, left=WHOLE)
+    (wild, wild_state), _ = plain_step((state.params, state.opt_state), huge, left=WHOLE)
     assert trees_equal(mild["actor"], wild["actor"])
     assert trees_equal(mild_state["actor"], wild_state["actor"])
     assert not trees_equal(mild["critic"], wild["critic"])
@@ -254,14 +254,16 @@ def test_huge_critic_gradient_leaves_the_actor_alone() -> None:
 @pytest.mark.parametrize("decay", [True, False])
 def test_learning_rate_falls_from_iteration_to_iteration(decay: bool) -> None:
     """Iteration i of 4 has the rate lr·(1 − i/4), however many gradient steps it takes; 0 when the run is over."""
-    settings = PPOSettings(learning_rate=0.01, decay=decay)
-    rates = [float(learning_rate(settings, jnp.array(iteration), 4)) for iteration in range(5)]
+    settings = PPOConfig(learning_rate=0.01, decay=decay)
+    rates = [
+        settings.learning_rate * float(share_left(settings, jnp.array(iteration), 4)) for iteration in range(5)
+    ]
     np.testing.assert_allclose(rates, [0.01, 0.0075, 0.005, 0.0025, 0.0] if decay else [0.01] * 5, rtol=1e-6)
 
 
 def test_optimiser_gives_adam_s_direction_and_no_rate() -> None:
     """Under a constant gradient g both of Adam's corrected moments are g's own: every step is g/(g + ε)."""
-    optimiser = make_optimiser(PPOSettings(learning_rate=0.01))
+    optimiser = make_optimiser(PPOConfig(learning_rate=0.01))
     state = optimiser.init(jnp.zeros(()))
     for _ in range(26):
         step, state = optimiser.update(jnp.array(0.1), state, jnp.zeros(()))
@@ -271,7 +273,7 @@ def test_optimiser_gives_adam_s_direction_and_no_rate() -> None:
 @pytest.mark.parametrize(("minibatch", "steps"), [(4, 2 * 3), (14, 2), (64, 2)])
 def test_left_over_samples_take_another_turn(minibatch: int, steps: int) -> None:
     """14 samples in minibatches of 4: 3 gradient steps per epoch; a minibatch larger than all: one."""
-    settings = PPOSettings(cells=CELLS, minibatch=minibatch, epochs=2)
+    settings = PPOConfig(cells=CELLS, minibatch=minibatch, epochs=2)
     state, _ = compiled(settings, 3)(make_states(settings, 3, (0,)), *random_rollout(0))
     counts = [leaf for leaf in jax.tree.leaves(state.opt_state) if leaf.dtype == np.int32]
     assert [int(count[0]) for count in counts] == [steps, steps]  # actor and critic
@@ -301,7 +303,7 @@ def test_policies_of_one_batch_may_be_at_different_iterations() -> None:
     One gradient step, Adam's first: its direction is that of the gradient whatever happened before, and the
     parameters move by rate times it.
     """
-    settings = PPOSettings(cells=CELLS, minibatch=T * N, epochs=1, learning_rate=1e-2)
+    settings = PPOConfig(cells=CELLS, minibatch=T * N, epochs=1, learning_rate=1e-2)
     states, (rollout, weights) = make_states(settings, 3, (0, 0)), random_rollout(11)
     twice = Transitions(*(np.repeat(array, 2, axis=1) for array in rollout))
     before = copy(states.params["actor"])
@@ -463,7 +465,7 @@ def bandit_spec(action: ActionSpec) -> EnvSpec:
     return EnvSpec("bandit", ("first", "second"), 1, action, 1, (0.0, 0.0))
 
 
-def play_bandit(settings: PPOSettings, action: ActionSpec, weights: np.ndarray, reward_of: Any) -> PolicyState:
+def play_bandit(settings: PPOConfig, action: ActionSpec, weights: np.ndarray, reward_of: Any) -> PolicyState:
     """60 iterations of 200 one-step episodes under weights [N, m]; the policy that comes out (K = 1)."""
     ppo, state = PPO(settings, 60), make_states(settings, 60, (0,), bandit_spec(action))
     rng, envs = np.random.default_rng(0), len(weights)
@@ -491,7 +493,7 @@ def outputs_of(state: PolicyState, weights: np.ndarray) -> np.ndarray:
 
 def test_gaussian_bandit_finds_the_optimum_of_every_weight() -> None:
     """r_j = −(a − c_j)² with c = (1, −1): w·r = −(a − (w_1 − w_2))² + const., so a*(w) = w_1 − w_2."""
-    settings = PPOSettings(cells=16, minibatch=50, epochs=10, learning_rate=3e-3, log_std=-0.5)
+    settings = PPOConfig(cells=16, minibatch=50, epochs=10, learning_rate=3e-3, log_std=-0.5)
     first = np.array([0.0, 0.25, 0.5, 1.0])
     weights = np.column_stack([first, 1 - first])
     action = ActionSpec(False, 1, (-np.inf,), (np.inf,))
@@ -512,7 +514,7 @@ def test_gaussian_bandit_finds_the_optimum_of_every_weight() -> None:
 
 def test_discrete_bandit_prefers_what_its_weight_pays() -> None:
     """Choice j pays 1 in objective j: with w = (0.9, 0.1) the first is worth 0.9, the second 0.1."""
-    settings = PPOSettings(cells=16, minibatch=50, epochs=10, learning_rate=3e-3, normalise_observations=False)
+    settings = PPOConfig(cells=16, minibatch=50, epochs=10, learning_rate=3e-3, normalise_observations=False)
     weights = np.array([[0.9, 0.1], [0.1, 0.9]])
     state = play_bandit(settings, ActionSpec(True, 2), weights, lambda a: np.eye(2)[a])
     logits = outputs_of(state, weights)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import singledispatch
 from itertools import pairwise
 from typing import NamedTuple, overload
 
+from ucb_moppo.algos.ppo.ppo_settings import PPOConfig, PPOSettings
 from ucb_moppo.config.presets import default_settings
 from ucb_moppo.config.published import published_settings
 from ucb_moppo.config.settings import AUTO, MoppoSettings, PeerSettings, RunSettings, fields_of, override
@@ -26,6 +27,7 @@ MIN_ITERATIONS, MIN_ROLLOUT_STEPS = 50, 10
 DRAWN, WARMUP = 0.25, 0.125
 """Share of a run before the search begins: on weights drawn at random, or on the pivots in a static layout."""
 MIN_STAGES, MAX_STAGES = 3, 20
+CHOICE_ENTROPY = 0.05
 MAX_SCORED_OBJECTIVES = 3
 AMPLE_STEPS = 10**9
 MIN_STEPS_TO_SHARD = 200_000
@@ -50,6 +52,7 @@ class MoppoConfig(MoppoSettings):
     reference_point: tuple[float, ...]
     episodes: int
     shards: int
+    ppo: PPOConfig = field(default_factory=PPOConfig)
     search: SearchConfig
 
     @property
@@ -190,7 +193,7 @@ def resolve_moppo(settings: MoppoSettings, spec: EnvSpec) -> MoppoConfig:
             "reference_point": spec.reference_point,
             "episodes": effort.episodes,
             "shards": decide_num_shards(settings, subspaces),
-            "ppo": ppo,
+            "ppo": PPOConfig(**fields_of(ppo) | {"entropy_coefficient": decide_entropy(ppo, spec)}),
             "search": SearchConfig(**fields_of(search) | decided),
         }
     )
@@ -249,6 +252,13 @@ def comparable_config(settings: PeerSettings, spec: EnvSpec) -> MoppoConfig:
     ours = override(default_settings(settings.problem, settings.preset), horizon=spec.horizon, **same)
     ample = resolve(override(ours, steps=max(settings.steps, AMPLE_STEPS)), spec)
     return resolve(override(ours, steps=max(settings.steps, ample.steps_per_iteration)), spec)
+
+
+def decide_entropy(ppo: PPOSettings, spec: EnvSpec) -> float:
+    """The bonus for choices, which settle early on the first that pays; Box actions keep their noise without."""
+    if ppo.entropy_coefficient is not None:
+        return ppo.entropy_coefficient
+    return CHOICE_ENTROPY if spec.action.discrete else 0.0
 
 
 def decide_acquisition(num_objectives: int) -> str:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ucb_moppo.algos.base import Transitions
 from ucb_moppo.algos.ppo.exploration import derive_keys, make_draw
-from ucb_moppo.algos.ppo.ppo_settings import PPOSettings
+from ucb_moppo.algos.ppo.ppo_settings import PPOConfig
 from ucb_moppo.algos.ppo.update import PolicyState, init_policy, make_optimiser, make_update
 from ucb_moppo.algos.stacked import repeat_policies, select_policies, stack_states
 from ucb_moppo.policy.actors import Actors
@@ -23,7 +23,7 @@ from ucb_moppo.spec import ActionSpec, EnvSpec
 class PPO:
     """Proximal policy optimisation with a vector reward."""
 
-    settings: PPOSettings
+    settings: PPOConfig
     num_iterations: int
     """Updates of the whole run, over which the learning rate decays."""
 

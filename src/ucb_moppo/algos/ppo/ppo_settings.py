@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 from ucb_moppo.errors import require
 
@@ -32,14 +33,21 @@ class PPOSettings:
     """Largest norm of a gradient, for actor and critic apart."""
     value_coefficient: float = 0.5
     """Weight of the value loss."""
-    entropy_coefficient: float = 0.0
-    """Weight of the entropy bonus."""
+    entropy_coefficient: Annotated[float | None, "0, or 0.05 where actions are choices"] = None
+    """Weight of the entropy bonus; it decays with the learning rate."""
     cells: int = 64
     """Width of the two hidden layers of actor and critic."""
     log_std: float = 0.0
     """Initial log standard deviation of Box actions."""
     normalise_observations: bool = True
     """Normalise observations by their running mean and variance (frozen at evaluation)."""
+
+
+@dataclass(frozen=True)
+class PPOConfig(PPOSettings):
+    """PPO's settings with nothing left open."""
+
+    entropy_coefficient: float = 0.0
 
 
 def check_ppo(ppo: PPOSettings) -> None:
@@ -55,4 +63,4 @@ def check_ppo(ppo: PPOSettings) -> None:
         require(0 < value < math.inf, f"{name} is {value}; it must be a positive number")
     for name in ("value_coefficient", "entropy_coefficient", "log_std"):
         value = getattr(ppo, name)
-        require(math.isfinite(value), f"{name} is {value}; it must be a finite number")
+        require(value is None or math.isfinite(value), f"{name} is {value}; it must be a finite number")

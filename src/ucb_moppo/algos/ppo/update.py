@@ -22,7 +22,7 @@ from ucb_moppo.algos.ppo.losses import (
     standardise,
     value_loss,
 )
-from ucb_moppo.algos.ppo.ppo_settings import PPOSettings
+from ucb_moppo.algos.ppo.ppo_settings import PPOConfig
 from ucb_moppo.policy.networks import Params, apply_mlp, init_params
 from ucb_moppo.policy.normaliser import (
     Statistics,
@@ -59,20 +59,19 @@ class Minibatch(NamedTuple):
     target: Array  # [B, m] normalised return
 
 
-def make_optimiser(settings: PPOSettings) -> optax.GradientTransformation:
+def make_optimiser(settings: PPOConfig) -> optax.GradientTransformation:
     """Adam's direction, after a clip of the gradient's norm; how far to go is for the learning rate to say."""
     return optax.chain(
         optax.clip_by_global_norm(settings.max_grad_norm), optax.scale_by_adam(eps=settings.adam_epsilon)
     )
 
 
-def learning_rate(settings: PPOSettings, iteration: Array, num_iterations: int) -> Array:
-    """The rate of an iteration: decayed linearly to zero over the run, whoever shares it."""
-    left = 1 - iteration / num_iterations if settings.decay else jnp.ones(())
-    return settings.learning_rate * left
+def share_left(settings: PPOConfig, iteration: Array, num_iterations: int) -> Array:
+    """What learning rate and entropy bonus are of what they began with: both fall linearly to zero."""
+    return 1 - iteration / num_iterations if settings.decay else jnp.ones(())
 
 
-def init_policy(spec: EnvSpec, settings: PPOSettings, optimiser: Any, seed: int, policy: int) -> PolicyState:
+def init_policy(spec: EnvSpec, settings: PPOConfig, optimiser: Any, seed: int, policy: int) -> PolicyState:
     """A fresh policy. Its random streams belong to (seed, policy index) and to nothing else."""
     params = init_params(
         np.random.default_rng((seed, policy)),
@@ -106,7 +105,7 @@ def rescale_critic(critic: Params, old: Statistics, new: Statistics) -> Params:
 
 
 def policy_losses(
-    params: dict[str, Params], batch: Minibatch, settings: PPOSettings
+    params: dict[str, Params], batch: Minibatch, settings: PPOConfig, left: Array
 ) -> tuple[Array, dict[str, Array]]:
     """Total loss and what to report. Actor and critic share no parameter, so one sum serves both."""
     output = apply_mlp(params["actor"], batch.observation, batch.weight)
@@ -121,15 +120,17 @@ def policy_losses(
         "approx_kl": jnp.mean(jnp.exp(log_ratio) - 1 - log_ratio),
         "clip_fraction": jnp.mean(jnp.abs(jnp.exp(log_ratio) - 1) > settings.clip),
     }
-    return policy + settings.value_coefficient * value - settings.entropy_coefficient * mean_entropy, report
+    bonus = left * settings.entropy_coefficient * mean_entropy
+    return policy + settings.value_coefficient * value - bonus, report
 
 
 def update_minibatch(
-    carry: tuple[dict[str, Params], Any], batch: Minibatch, settings: PPOSettings, optimiser: Any, rate: Array
+    carry: tuple[dict[str, Params], Any], batch: Minibatch, settings: PPOConfig, optimiser: Any, left: Array
 ) -> tuple[tuple[dict[str, Params], Any], dict[str, Array]]:
     """One gradient step. Actor and critic are clipped and stepped apart, so neither drowns the other."""
     params, opt_state = carry
-    gradients, report = jax.grad(policy_losses, has_aux=True)(params, batch, settings)
+    gradients, report = jax.grad(policy_losses, has_aux=True)(params, batch, settings, left)
+    rate = settings.learning_rate * left
     new_params, new_opt_state = {}, {}
     for part in PARTS:
         steps, new_opt_state[part] = optimiser.update(gradients[part], opt_state[part], params[part])
@@ -138,7 +139,7 @@ def update_minibatch(
 
 
 def prepare_batch(
-    state: PolicyState, rollout: Transitions, weight: Array, settings: PPOSettings
+    state: PolicyState, rollout: Transitions, weight: Array, settings: PPOConfig
 ) -> tuple[PolicyState, Minibatch]:
     """Advantages and targets of a rollout, flattened to T·N samples; ``weight`` [N, m] held for all of it."""
     steps, envs = rollout.terminated.shape
@@ -188,11 +189,11 @@ def shuffle(key: Array, num_samples: int) -> Array:
 
 
 def update_policy(
-    state: PolicyState, rollout: Transitions, weight: Array, *, settings: PPOSettings, num_iterations: int
+    state: PolicyState, rollout: Transitions, weight: Array, *, settings: PPOConfig, num_iterations: int
 ) -> tuple[PolicyState, dict[str, Array]]:
     """All epochs of minibatches on one rollout; returns the new state and the reports' means."""
     state, batch = prepare_batch(state, rollout, weight, settings)
-    optimiser, rate = make_optimiser(settings), learning_rate(settings, state.iteration, num_iterations)
+    optimiser, left = make_optimiser(settings), share_left(settings, state.iteration, num_iterations)
     num_samples = batch.advantage.shape[0]
     size = min(settings.minibatch, num_samples)
     key, shuffle_key = jax.random.split(jax.random.wrap_key_data(state.key))
@@ -200,7 +201,7 @@ def update_policy(
     def epoch(carry: Any, epoch_key: Array) -> tuple[Any, dict[str, Array]]:
         order = shuffle(epoch_key, num_samples)[: num_samples // size * size]
         shuffled = jax.tree.map(lambda leaf: leaf[order].reshape(-1, size, *leaf.shape[1:]), batch)
-        step = partial(update_minibatch, settings=settings, optimiser=optimiser, rate=rate)
+        step = partial(update_minibatch, settings=settings, optimiser=optimiser, left=left)
         return jax.lax.scan(step, carry, shuffled)
 
     carry, reports = jax.lax.scan(
@@ -224,7 +225,7 @@ UpdateFunction = Callable[[PolicyState, Transitions, Any], tuple[PolicyState, di
 
 
 @lru_cache(maxsize=4)
-def make_update(settings: PPOSettings, num_iterations: int) -> UpdateFunction:
+def make_update(settings: PPOConfig, num_iterations: int) -> UpdateFunction:
     """The jitted update of K policies: states [K, …], rollouts [T, K, N, …], weights [K, N, m]; compiled once."""
     one = partial(update_policy, settings=settings, num_iterations=num_iterations)
     return jax.jit(jax.vmap(one, in_axes=(0, 1, 0)), donate_argnums=0)
