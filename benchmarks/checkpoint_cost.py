@@ -55,11 +55,11 @@ def measure_cost(problem: str, iterations: int = 3, directory: Path = Path("."))
     config = override(default_settings(problem), executor="local", shards=1)
     spec = make_spec(problem, config.horizon, config.reference_point)
     config = resolve(config, spec)
-    executor = make_executor(config)
+    executor = make_executor(config, spec)
     trainer = Trainer(config, spec, executor)
-    weights = trainer.decomposition.probes[:, : config.search.active]
-    executor.train(weights, 1)  # compiles
-    iteration = median_seconds(lambda: executor.train(weights, 1), iterations)
+    weights = trainer.decomposition.candidates[None, :, : config.search.active]
+    executor.train(weights)  # compiles
+    iteration = median_seconds(lambda: executor.train(weights), iterations)
     evaluation = median_seconds(lambda: next(trainer.run()), 1)
     with tempfile.TemporaryDirectory(dir=directory) as name:
 
@@ -70,7 +70,6 @@ def measure_cost(problem: str, iterations: int = 3, directory: Path = Path("."))
         checkpoint = median_seconds(save, 5)
         size = sum(path.stat().st_size for path in Path(name).rglob("*") if path.is_file())
     executor.close()
-    assert config.search.stage_iterations is not None
     return Cost(checkpoint, config.search.stage_iterations * iteration + evaluation, size)
 
 

@@ -1,12 +1,12 @@
 """Ways to use the cores of one machine, against each other: what docs/scaling.md says was tried.
 
-    python benchmarks/layouts.py [--problem HalfCheetah-v2] [--iterations 4]
+    python benchmarks/layouts.py [--problem HalfCheetah-v2] [--policies 10] [--iterations 4]
 
 All policies in one process whose physics and updates use every core; a shard per core in processes of their own,
-where one that is done lends its cores to a larger one (Ant's five policies make three and two), and where it does
-not; and two halves of the policies in two threads of one process, so that one can update while the other steps.
-They are measured in turns; CPU time counts all threads and processes. Then acting alone: numpy as in training, and
-compiled by JAX.
+where one that is done lends its cores to a larger one (five policies make three and two), and where it does not;
+and two halves of the policies in two threads of one process, so that one can update while the other steps. Policies
+are apart in all of them: a shared one is updated in one place. They are measured in turns; CPU time counts all
+threads and processes. Then acting alone: numpy as in training, and compiled by JAX.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ucb_moppo.config import MoppoConfig, default_settings, override, resolve
 from ucb_moppo.cores import available_cores
 from ucb_moppo.engine.shard import Shard
 from ucb_moppo.envs import make_spec
-from ucb_moppo.runtime.executor import ShardedExecutor, make_executor, split_policies
+from ucb_moppo.runtime.executor import ShardedExecutor, make_executor, split_subspaces
 
 
 @dataclass(frozen=True)
@@ -39,30 +39,30 @@ class Layout:
 
 
 def one_process(config: MoppoConfig) -> tuple[Layout, Shard]:
-    shard = Shard(config, range(config.num_policies))
+    shard = Shard(config, range(config.num_subspaces))
     weights = shard._uniform_weights()
-    return Layout("one process", lambda: shard.train(weights, 1)), shard
+    return Layout("one process", lambda: shard.train(weights[None])), shard
 
 
 def halves_in_threads(config: MoppoConfig) -> Layout:
     """Physics and updates let go of Python's lock, so that each half runs on while the other is in them."""
-    shards = [Shard(override(config, threads=1), part) for part in split_policies(config.num_policies, 2)]
+    shards = [Shard(override(config, threads=1), part) for part in split_subspaces(config.num_subspaces, 2)]
     weights = [shard._uniform_weights() for shard in shards]
     pool = ThreadPoolExecutor(2)
-    train = lambda: list(pool.map(lambda shard, weight: shard.train(weight, 1), shards, weights))  # noqa: E731
+    train = lambda: list(pool.map(lambda shard, weight: shard.train(weight[None]), shards, weights))  # noqa: E731
     return Layout("two threads", train)
 
 
 def shards_in_processes(config: MoppoConfig, name: str) -> tuple[Layout, ShardedExecutor]:
-    shards = min(len(available_cores()), config.num_policies)
-    executor = make_executor(override(config, executor="processes", shards=shards))
+    shards = min(len(available_cores()), config.num_subspaces)
+    executor = make_executor(override(config, executor="processes", shards=shards), make_spec(config.problem))
     num_objectives = len(config.reference_point or ())
-    weights = np.full((config.num_policies, config.search.active, num_objectives), 1 / num_objectives)
+    weights = np.full((1, config.num_subspaces, config.search.active, num_objectives), 1 / num_objectives)
 
     def cpu() -> float:
         return sum(clock["cpu"] for clock in executor.clocks())
 
-    return Layout(name, lambda: executor.train(weights, 1), cpu), executor
+    return Layout(name, lambda: executor.train(weights), cpu), executor
 
 
 def compare(layouts: list[Layout], iterations: int, steps: int) -> None:
@@ -84,7 +84,7 @@ def compare(layouts: list[Layout], iterations: int, steps: int) -> None:
 
 def compare_acting(shard: Shard, calls: int = 500) -> None:
     """CPU microseconds of one call for all policies of a shard."""
-    actors, weights = shard.algorithm.make_actors(shard.state), shard._uniform_weights()
+    actors, weights = shard.own.algorithm.make_actors(shard.own.state), shard._uniform_weights()
     observation = shard._collector.lockstep.observation
     compiled = jax.jit(
         lambda params, stats, seen: actors._replace(params=params, observation_stats=stats)(seen, weights)
@@ -108,13 +108,16 @@ class Options:
 
     problem: str = "HalfCheetah-v2"
     """Problem to train on."""
+    policies: int = 10
+    """Policies, apart from the start, of 2,500 samples in ten environments each."""
     iterations: int = 4
     """Iterations measured for each."""
 
 
 def main() -> None:
     options = tyro.cli(Options)
-    config = resolve(default_settings(options.problem), make_spec(options.problem))
+    static = {"layout": "static", "policies": options.policies, "active": 10, "samples": 2500}
+    config = resolve(override(default_settings(options.problem), **static), make_spec(options.problem))
     whole, shard = one_process(config)
     shards, executor = shards_in_processes(config, "a shard per core")
     apart, other = shards_in_processes(override(config, threads=1), "a shard per core, nothing lent")

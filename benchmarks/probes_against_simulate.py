@@ -4,7 +4,8 @@
 
 A run trains on what the probes select. At every boundary all candidates are simulated too, and the selection that
 those values would have made is compared with the one made: the hypervolume that each set of weights promises,
-computed with the simulated values for both, and the error of the interpolation.
+computed with the simulated values for both, and the error of the interpolation. Policies are apart from the start,
+so that each chooses among the candidates of its own sub-space.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from rich.console import Console
 from rich.table import Table
 
 from ucb_moppo.config import default_settings, override, resolve
-from ucb_moppo.engine.trainer import StageRecord, Trainer
+from ucb_moppo.engine.learner import StageRecord
+from ucb_moppo.engine.trainer import Trainer
 from ucb_moppo.envs import make_spec
 from ucb_moppo.objectives.pareto import hypervolume
 from ucb_moppo.runtime.executor import make_executor
@@ -46,12 +48,22 @@ class ComparingTrainer(Trainer):
     def _choose_both(self, choose: Any) -> Any:
         def both(context: SearchContext) -> Selection:
             chosen = choose(context)
-            values = np.stack(self.simulated)
-            other = choose(replace(context, evaluated_weights=context.candidates, values=values))
+            values, density = np.stack(self.simulated), self._density_at_candidates(context)
+            simulated = {"evaluated_weights": context.candidates, "values": values, "density": density}
+            other = choose(replace(context, **simulated))
             self.comparisons.append(self._compare(chosen, other))
             return chosen
 
         return both
+
+    def _density_at_candidates(self, context: SearchContext) -> NDArray:
+        """[Z − 1, K, M] how densely stages trained near the candidates, from what is known at the probes."""
+        stages, policies, candidates = len(context.density), *context.candidates.shape[:2]
+        found = np.empty((stages, policies, candidates))
+        for z, k in np.ndindex(stages, policies):
+            known = context.density[z, k][:, None]
+            found[z, k] = interpolate_values(context.evaluated_weights[k], known, context.candidates[k])[:, 0]
+        return found
 
     def _compare(self, chosen: Selection, other: Selection) -> dict[str, float]:
         now, candidates = self.simulated[-1], self.decomposition.candidates
@@ -75,7 +87,6 @@ class ComparingTrainer(Trainer):
         ):
             rows = np.abs(candidates[None] - weights[:, None]).sum(-1).argmin(1)
             points.append(values[rows])
-        assert self.config.reference_point is not None
         return hypervolume(np.concatenate(points), self.config.reference_point)
 
 
@@ -93,11 +104,13 @@ class Options:
 
 def main() -> None:
     options = tyro.cli(Options)
-    config = override(default_settings(options.problem), steps=options.steps, seed=options.seed, shards=1)
+    static = {"layout": "static", "policies": 10, "active": 10, "samples": 2500, "probes": 10, "episodes": 1}
+    chosen = static | {"steps": options.steps, "seed": options.seed, "shards": 1}
+    config = override(default_settings(options.problem), **chosen)
     spec = make_spec(config.problem)
     config = resolve(config, spec)
-    trainer = ComparingTrainer(config, spec, make_executor(config))
-    for record in trainer.run():
+    trainer = ComparingTrainer(config, spec, make_executor(config, spec))
+    for record in (event for event in trainer.run() if isinstance(event, StageRecord)):
         print(f"stage {record.stage}: HV {record.indicators['hypervolume']:.4g}", flush=True)
     columns = (
         "stage",

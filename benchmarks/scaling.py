@@ -6,10 +6,10 @@
     python benchmarks/scaling.py search
     python benchmarks/scaling.py hypervolume
 
-The first three train a few iterations with one number varied, in processes with a shard per core where shards are
-not what varies. `search` times the choice of a stage's weights (surrogates, scores, selection) on a made-up history
-of 40 evaluations; `hypervolume` that of a front of K·P points. Every row goes to results/scaling/<what>.csv, of
-which benchmarks/plot_scaling.py makes the picture.
+The first three train a few iterations of policies that are apart with one number varied, in processes with a shard
+per core where shards are not what varies. `search` times the choice of a stage's weights (surrogates, scores,
+selection) on a made-up history of 40 evaluations; `hypervolume` that of a front of K·P points. Every row goes to
+results/scaling/<what>.csv, of which benchmarks/plot_scaling.py makes the picture.
 """
 
 from __future__ import annotations
@@ -33,9 +33,8 @@ from ucb_moppo.envs import make_spec
 from ucb_moppo.objectives.pareto import hypervolume
 from ucb_moppo.objectives.weights import make_decomposition
 from ucb_moppo.runtime.executor import make_executor
-from ucb_moppo.search.acquisition import HypervolumeScore
 from ucb_moppo.search.methods import SearchContext, make_method
-from ucb_moppo.search.surrogate import BaggedElasticNet
+from ucb_moppo.spec import ActionSpec, EnvSpec
 
 RESULTS = Path(__file__).parents[1] / "results" / "scaling"
 SEARCHES = [
@@ -44,6 +43,8 @@ SEARCHES = [
     *((4, 36, 100), (5, 36, 100), (6, 36, 100)),
 ]
 """(m, K, M)"""
+STATIC = {"layout": "static", "policies": 10, "active": 10, "samples": 2500, "probes": 10}
+"""What does not vary: the paper's numbers."""
 FRONTS = [(m, size) for m in range(2, 7) for size in (100, 360, 1000)]
 """(m, K·P)"""
 
@@ -56,14 +57,14 @@ def peak_memory(pid: int) -> float:
 
 def measure(config: MoppoConfig, iterations: int) -> dict[str, Any]:
     """Steps per second, steps per second of CPU time of all shards, and peak memory of all processes."""
-    executor = make_executor(config)
+    executor = make_executor(config, make_spec(config.problem))
     try:
-        weights = np.full((config.num_policies, config.search.active, 2), 0.5)
-        executor.train(weights, 1)  # compiles
+        weights = np.full((1, config.num_subspaces, config.search.active, 2), 0.5)
+        executor.train(weights)  # compiles
         seconds, before = [], sum(clock["cpu"] for clock in executor.clocks())
         for _ in range(iterations):
             start = perf_counter()
-            executor.train(weights, 1)
+            executor.train(weights)
             seconds.append(perf_counter() - start)
         cpu = (sum(clock["cpu"] for clock in executor.clocks()) - before) / iterations
         pids = [os.getpid(), *(shard.worker.pid for shard in executor.shards)]  # type: ignore[attr-defined]
@@ -81,10 +82,8 @@ def measure(config: MoppoConfig, iterations: int) -> dict[str, Any]:
 def grow(problem: str, name: str, values: tuple[int, ...], iterations: int) -> Iterator[dict[str, Any]]:
     """A row for every value of the setting ``name``."""
     for value in values:
-        config = override(
-            default_settings(problem), executor="processes", shards=len(available_cores()), steps=10**9
-        )
-        config = resolve(override(config, **{name: value}), make_spec(problem))
+        chosen = STATIC | {"executor": "processes", "shards": len(available_cores()), "steps": 10**9, name: value}
+        config = resolve(override(default_settings(problem), **chosen), make_spec(problem))
         yield {"problem": problem, name: value} | measure(config, iterations)
 
 
@@ -96,25 +95,31 @@ def made_up_returns(num_stages: int, weights: np.ndarray) -> np.ndarray:
     return progress * target * rng.uniform(0.9, 1, (num_stages, *target.shape))
 
 
+def sample_spec(num_objectives: int) -> EnvSpec:
+    """A problem of any number of objectives that exists only on paper."""
+    names = tuple(f"objective {j}" for j in range(num_objectives))
+    return EnvSpec("paper-problem", names, 3, ActionSpec(False, 1, (-1.0,), (1.0,)), 1000, (0.0,) * num_objectives)
+
+
 def time_search(num_objectives: int, policies: int, candidates: int, stages: int = 40) -> float:
     """CPU seconds to choose the weights of the last stage of a run."""
     parts = make_decomposition(num_objectives, policies, candidates, 10)
+    values, shape = made_up_returns(stages, parts.probes), parts.probes.shape
     context = SearchContext(
         pivots=parts.pivots,
         candidates=parts.candidates,
         evaluated_weights=parts.probes,
-        values=made_up_returns(stages, parts.probes),
+        values=values,
+        front=values[-1].reshape(-1, num_objectives),
+        density=np.ones((stages - 1, *shape[:2])),
+        rates=1 - np.arange(stages) / stages,
         stage=stages,
         num_active=10,
         rng_seed=(0, 0),
-        policy_ids=tuple(range(policies)),
     )
-    method: Any = make_method(
-        "ucb",
-        surrogate=BaggedElasticNet(10, 0.1, 0.5),
-        score=HypervolumeScore((0.0,) * num_objectives),
-        selection="sequential",
-    )
+    chosen = STATIC | {"policies": policies, "candidates": candidates, "steps": 10**9}
+    search = resolve(override(default_settings("HalfCheetah-v2"), **chosen), sample_spec(num_objectives)).search
+    method = make_method("ucb", search, (0.0,) * num_objectives)
     start = process_time()
     method.choose(context)
     return process_time() - start

@@ -1,15 +1,16 @@
 """Training throughput against raw physics, in one run, for each of the six problems.
 
-    python benchmarks/throughput.py [--problems Hopper-v2 ...] [--rounds 4]
+    python benchmarks/throughput.py [--problems Hopper-v2 ...] [--layout static] [--rounds 4]
 
 Raw physics is the bare ``mujoco.batch.Batch`` on all cores: it takes the very steps that training has just taken,
-from the same states under the same controls, because what a step costs depends on what touches what. Training
-runs in one process with all cores and with a shard per core. Shards train a part at a time, that is some five
-seconds, before they wait for each other, as they do in `train`. The three are measured in turns, and medians are
-compared, so that a noisy moment meets all of them. The ratio of CPU time is what physics needs of all the CPU time
-that shards spend: the rest is acting and updating, without any waiting. `train` chooses one of the two layouts by
-itself, which the last column names, with the ratio to hold against the aim. Shares are of the time of a whole
-training iteration in one process (rollout and update, compiled).
+from the same states under the same controls, because what a step costs depends on what touches what. Training runs
+in one process with all cores and with a shard per core, by default with one policy for all sub-spaces: shards then
+collect, and wait while it is updated. Policies that are apart (``--layout static``) train a part at a time, that is
+some five seconds, before they wait for each other, as they do in `train`. The three are measured in turns, and
+medians are compared, so that a noisy moment meets all of them. The ratio of CPU time is what physics needs of all
+the CPU time that shards and whoever leads them spend: the rest is acting and updating, without any waiting. `train`
+chooses one of the two layouts by itself, which the last column names, with the ratio to hold against the aim.
+Shares are of the time of a whole training iteration in one process (rollout and update, compiled).
 """
 
 from __future__ import annotations
@@ -26,10 +27,12 @@ from rich.table import Table
 
 from ucb_moppo.config import MoppoConfig, default_settings, override, resolve
 from ucb_moppo.cores import available_cores
+from ucb_moppo.engine.population import Population
 from ucb_moppo.engine.shard import Shard
 from ucb_moppo.envs import PROBLEMS, make_spec
 from ucb_moppo.policy.actors import Actors
 from ucb_moppo.runtime.executor import make_executor
+from ucb_moppo.search.search_settings import LayoutName
 
 AIMS = {
     "Swimmer-v2": 0.6,
@@ -101,37 +104,42 @@ def raw_physics(physics: TimedBatch, frame_skip: int) -> float:
 
 def measure(config: MoppoConfig, rounds: int) -> Measurement:
     """Training in one process and with a shard per core, and raw physics, in turns."""
-    num_shards = min(len(available_cores()), config.num_policies)
-    shards = make_executor(override(config, executor="processes", shards=num_shards))
-    shard = Shard(config, range(config.num_policies))
+    num_shards, spec = min(len(available_cores()), config.num_subspaces), make_spec(config.problem)
+    shards = make_executor(override(config, executor="processes", shards=num_shards), spec)
+    alone = make_executor(override(config, executor="local", shards=1), spec)
+    shard: Shard = alone.shards[0].worker._object  # type: ignore[attr-defined]
     env: Any = shard._collector.env
     env._batch = physics = TimedBatch(env._batch)
-    weights, found = shard._uniform_weights(), Measurement()
+    once, found = shard._uniform_weights()[None], Measurement()
     for _ in range(2):  # the first compiles, the second tells the shards how many iterations make a part
-        shard.train(weights, 1)
-        shards.train(weights, 1)
-    acting = Stopwatch(Actors.__call__)
+        alone.train(once)
+        shards.train(once)
+    acting, updating = Stopwatch(Actors.__call__), Stopwatch(Population.update)
     Actors.__call__ = lambda self, *args: acting(self, *args)  # type: ignore[method-assign]
+    Population.update = lambda self, *args: updating(self, *args)  # type: ignore[method-assign]
     part = shards.part_iterations
+    weights = np.repeat(once, part, axis=0)
     for _ in range(rounds):
         physics.states.clear()
-        before = physics.stopwatch.seconds, acting.seconds, shard.clock["updating"]
+        before = physics.stopwatch.seconds, acting.seconds, updating.seconds
         start = perf_counter()
-        shard.train(weights, part)
+        alone.train(weights)
         found.total.append((perf_counter() - start) / part)
         found.physics.append((physics.stopwatch.seconds - before[0]) / part)
         found.acting.append((acting.seconds - before[1]) / part)
-        found.updating.append((shard.clock["updating"] - before[2]) / part)
+        found.updating.append((updating.seconds - before[2]) / part)
         cpu = process_time()
         found.raw.append(raw_physics(physics, env.problem.frame_skip) / part)
         found.raw_cpu.append((process_time() - cpu) / part)
-        start, clocks = perf_counter(), shards.clocks()
-        shards.train(weights, part)
+        clocks, start, cpu = shards.clocks(), perf_counter(), process_time()
+        shards.train(weights)
         found.sharded.append((perf_counter() - start) / part)
+        leading = process_time() - cpu  # a policy that is shared is updated here
         spent = [now["cpu"] - then["cpu"] for now, then in zip(shards.clocks(), clocks, strict=True)]
-        found.sharded_cpu.append(sum(spent) / part)
+        found.sharded_cpu.append((sum(spent) + leading) / part)
     shards.close()
-    Actors.__call__ = acting.function  # type: ignore[method-assign]
+    alone.close()
+    Actors.__call__, Population.update = acting.function, updating.function  # type: ignore[method-assign]
     return found
 
 
@@ -141,6 +149,8 @@ class Options:
 
     problems: tuple[str, ...] = tuple(PROBLEMS)
     """Which problems."""
+    layout: LayoutName = "parting"
+    """parting: one policy for all sub-spaces; static: the ten (or 36) of the paper, apart from the start."""
     rounds: int = 4
     """Rounds measured for each, of some five seconds of training."""
 
@@ -151,7 +161,8 @@ def main() -> None:
     rates = ("raw physics", "one process", "ratio", "shards", "ratio", "in CPU time")
     table = Table("problem", *rates, "physics", "acting", "updating", "rest", "by default (aim)", title=title)
     for problem in options.problems:
-        config = resolve(default_settings(problem), make_spec(problem))
+        apart = {"layout": "static", "active": 10, "samples": 2500} if options.layout == "static" else {}
+        config = resolve(override(default_settings(problem), **apart), make_spec(problem))
         found, steps = measure(config, options.rounds), config.steps_per_iteration
         names = ("raw", "total", "sharded", "physics", "acting", "updating")
         raw, total, sharded, physics, acting, updating = (statistics.median(getattr(found, n)) for n in names)

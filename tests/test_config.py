@@ -123,9 +123,9 @@ def test_paper_preset_is_the_paper_s_table(problem: str) -> None:
         "log_std": 0.0,
         "normalise_observations": False,
     }
-    assert {name: getattr(config.ppo, name) for name in ppo} == ppo
     objectives = 3 if problem == "Hopper-v3" else 2
     resolved = resolve(config, make_spec(objectives))
+    assert {name: getattr(resolved.ppo, name) for name in ppo} == ppo
     search = {
         "layout": "static",
         "policies": {2: 10, 3: 36}[objectives],
@@ -146,6 +146,12 @@ def test_paper_preset_is_the_paper_s_table(problem: str) -> None:
     assert resolved.steps == resolved.num_subspaces * 2_000_000
     assert resolved.shared_iterations == 0
     assert (resolved.rollout_steps, resolved.episodes, resolved.num_iterations) == (250, 1, 800)
+
+
+@pytest.mark.xfail(strict=True, reason="preset paper leaves the entropy bonus to be decided: 0.05 for choices")
+def test_paper_preset_has_no_entropy_bonus_for_choices_either() -> None:
+    choices = dataclasses.replace(make_spec(), action=ActionSpec(True, 4))
+    assert resolve(default_settings("minecart-v0", "paper"), choices).ppo.entropy_coefficient == 0.0
 
 
 @pytest.mark.xfail(strict=True, reason="preset paper leaves stages and warm-up to be decided: 40 and 80")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ucb_moppo.algos.base import Transitions
-from ucb_moppo.algos.ppo.update import learning_rate
+from ucb_moppo.algos.ppo.update import share_left
 from ucb_moppo.config import MoppoConfig, default_settings, override, resolve
 from ucb_moppo.engine.population import Population, by_policy, by_subspace
 from ucb_moppo.errors import RunFormatError
@@ -83,7 +83,7 @@ def test_learning_rate_goes_on_where_the_parent_stood() -> None:
     population.part()
     np.testing.assert_array_equal(population.state.iteration, [4, 4, 4])
     settings = config().ppo
-    assert float(learning_rate(settings, population.state.iteration[0], 10)) == pytest.approx(0.6 * 3e-4)
+    assert float(share_left(settings, population.state.iteration[0], 10)) == pytest.approx(0.6)
     population.update(*experience(population, 9))
     np.testing.assert_array_equal(population.state.iteration, [5, 5, 5])
     assert population.iteration == 5

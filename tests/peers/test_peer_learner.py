@@ -265,7 +265,9 @@ def test_mistakes_on_the_command_line(options: list[str], message: str, monkeypa
 
 def test_a_cell_of_a_sweep(tmp_path: Path) -> None:
     """Its settings are decided and checked beforehand, those of the run and those of the method alike."""
-    config = cell_config(Cell("Swimmer-v2", "stub", 4, {"steps": 60, "horizon": 4, "batch": 20}))
+    config = cell_config(
+        Cell("Swimmer-v2", "stub", 4, {"steps": 60, "horizon": 4, "batch": 20, "episodes": 1, "held_out": 0})
+    )
     assert (config.seed, config.steps, config.horizon) == (4, 60, 4)
     assert config.settings == {"batch": 20, "pretraining": 0, "rate": 0.25, "layers": (3,)}
     run = train_stub(tmp_path / "run", seed=4, steps=60, batch=20, evaluations=None)
