@@ -4,7 +4,7 @@ import gymnasium
 import numpy as np
 import pytest
 from mujoco.batch import SimulationError
-from problem_sizes import PROBLEM_SIZES
+from problem_sizes import MO_PROBLEM_SIZES, PROBLEM_SIZES
 
 from ucb_moppo.envs import PROBLEMS, describe_problems, make_batch, make_spec
 from ucb_moppo.envs.native import NativeBatch
@@ -44,9 +44,11 @@ def _elsewhere(tmp_path, monkeypatch):
 
 
 def test_the_six_have_the_sizes_of_the_specification():
-    sizes = {s.name: (s.observation_size, s.action.size, s.num_objectives) for s in describe_problems()}
-    assert sizes == PROBLEM_SIZES
-    for spec in describe_problems():
+    specs = describe_problems()
+    sizes = {s.name: (s.observation_size, s.action.size, s.num_objectives) for s in specs}
+    assert sizes == PROBLEM_SIZES | MO_PROBLEM_SIZES
+    assert [spec.name for spec in specs[:6]] == NAMES
+    for spec in specs[:6]:
         assert spec.horizon == 1000
         assert spec.reference_point == (0.0,) * spec.num_objectives
         assert set(spec.action.low) == {-1.0}

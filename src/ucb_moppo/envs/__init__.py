@@ -1,4 +1,4 @@
-"""Environments: the batch protocol, native MuJoCo, a Gymnasium adapter and the six problems as data.
+"""Environments: the batch protocol, native MuJoCo, a Gymnasium adapter and problems as data.
 
 May import the root; MuJoCo, Gymnasium and MO-Gymnasium are imported when an environment is made.
 """
@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ucb_moppo.envs.base import BatchEnv, Step, check_count, check_reference_point
+from ucb_moppo.envs.base import ADAPTER_PREFIX, BatchEnv, Step, check_count, check_reference_point
+from ucb_moppo.envs.mo_mujoco import CMORL_PROBLEMS, MO_PROBLEMS
 from ucb_moppo.envs.pgmorl import PGMORL_PROBLEMS
 from ucb_moppo.envs.problems import PROBLEMS, MujocoProblem, describe_problem, load_model
 from ucb_moppo.errors import ConfigError, nearest_names
 from ucb_moppo.spec import ActionSpec, EnvSpec
 
 __all__ = [
+    "ADAPTER_PREFIX",
+    "MO_PROBLEMS",
     "PROBLEMS",
     "PROTOCOLS",
     "ActionSpec",
@@ -28,8 +31,13 @@ __all__ = [
     "make_spec",
 ]
 
-PROTOCOLS: dict[str, dict[str, MujocoProblem]] = {"gymnasium": PROBLEMS, "pgmorl": PGMORL_PROBLEMS}
-"""The six as Gymnasium's models have them (1,000 steps), or as PGMORL set them up (500)."""
+PROTOCOLS: dict[str, dict[str, MujocoProblem]] = {
+    "gymnasium": PROBLEMS | MO_PROBLEMS,
+    "pgmorl": PGMORL_PROBLEMS,
+    "cmorl": CMORL_PROBLEMS,
+}
+"""Native problems: the six and MO-Gymnasium's as Gymnasium's models have them (1,000 steps), the six as PGMORL set
+them up (500), MO-Gymnasium's as C-MORL measures them (500)."""
 
 # MuJoCo, Gymnasium and MO-Gymnasium are imported inside the functions: they take a second, and neither the
 # command line's help nor a trained policy needs them.
@@ -43,16 +51,17 @@ def make_batch(
     reference_point: Sequence[float] | None = None,
     protocol: str = "gymnasium",
 ) -> BatchEnv:
-    """``num_envs`` environments of one of the six, or of any Gymnasium id with a vector reward.
+    """``num_envs`` environments of a native problem, or of any Gymnasium id with a vector reward.
 
-    ``num_threads`` (0: one per CPU) concerns the six. ``horizon`` and ``reference_point`` override the
-    problem's own; ``protocol`` says which variant of the six.
+    ``num_threads`` (0: one per CPU) concerns native ones, which "adapter:" before an id declines. ``horizon`` and
+    ``reference_point`` override the problem's own; ``protocol`` says which variant of a native problem.
     """
     native = find_problem(problem, protocol)
     if native is not None:
         from ucb_moppo.envs.native import NativeBatch
 
         return NativeBatch(native, num_envs, num_threads, horizon, reference_point)
+    problem = problem.removeprefix(ADAPTER_PREFIX)
     _check_known(problem)
     from ucb_moppo.envs.adapter import GymBatch
 
@@ -78,8 +87,8 @@ def make_spec(
 
 
 def describe_problems(protocol: str = "gymnasium") -> list[EnvSpec]:
-    """The six, in the order of the paper's table."""
-    return [make_spec(name, protocol=protocol) for name in PROBLEMS]
+    """The native problems of a protocol, the six in the order of the paper's table."""
+    return [make_spec(name, protocol=protocol) for name in PROTOCOLS[protocol]]
 
 
 def list_mo_gymnasium_ids() -> list[str]:
@@ -96,20 +105,21 @@ def list_mo_gymnasium_ids() -> list[str]:
 
 def found_by_import(problem: str) -> bool:
     """Whether another process finds the problem too: not one that only this program's main module registers."""
-    module, _, name = problem.rpartition(":")
+    module, _, name = problem.removeprefix(ADAPTER_PREFIX).rpartition(":")
     if module:
         return module != "__main__"
     return find_problem(name) is not None or name in list_mo_gymnasium_ids()
 
 
 def find_problem(problem: str, protocol: str = "gymnasium") -> MujocoProblem | None:
-    """One of the six by its name, with or without its Gymnasium namespace; None for anything else."""
+    """A native problem by its name, with or without its Gymnasium namespace; None for anything else."""
     if protocol not in PROTOCOLS:
         raise ConfigError(f"unknown protocol {protocol!r}; {nearest_names(protocol, PROTOCOLS)}")
     found = PROTOCOLS[protocol].get(problem.removeprefix("ucb_moppo/"))
     if found is None and protocol != "gymnasium":
         raise ConfigError(
-            f"protocol {protocol!r} is defined for {', '.join(PROBLEMS)}, not for {problem!r}; leave --protocol out"
+            f"protocol {protocol!r} is defined for {', '.join(PROTOCOLS[protocol])}, not for {problem!r}; "
+            "leave --protocol out"
         )
     return found
 

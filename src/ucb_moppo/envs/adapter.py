@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import importlib
 import os
-import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from ucb_moppo.envs.base import Step, check_count, check_reference_point
+from ucb_moppo.envs.base import ADAPTER_PREFIX, Step, check_count, check_reference_point
+from ucb_moppo.envs.known import KNOWN, Known, without_version
 from ucb_moppo.errors import ConfigError, EnvironmentFault
 from ucb_moppo.spec import ActionSpec, EnvSpec
 
@@ -31,56 +31,6 @@ _NOT_STARTED = -1
 _NUM_RANDOM_EPISODES = 5
 # Notices about an environment's declarations that its user cannot act on.
 _NOISE = ".*(precision lowered by casting|is out of date).*"
-
-
-class Known(NamedTuple):
-    """What is published about an environment but cannot be read from it."""
-
-    objectives: tuple[str, ...]
-    reference_point: tuple[float, ...] | None  # None: derived from the reward space
-
-
-def _known_mujoco(*objectives: str, reference: float = -100.0) -> Known:
-    return Known(objectives, (reference,) * len(objectives))
-
-
-_SPEED, _CONTROL, _TIME = "forward speed", "control cost", "time"
-_XY = ("speed along x", "speed along y")
-_NUTRIENTS = ("protein", "carbohydrates", "fats", "vitamins", "minerals", "water")
-
-# By id without its version. Reference points are morl-baselines', but for resource-gathering: there 0 is the
-# best value of the first objective, and every hypervolume measured from the origin would be 0.
-KNOWN: dict[str, Known] = {
-    "deep-sea-treasure": Known(("treasure", _TIME), (0.0, -50.0)),
-    "deep-sea-treasure-concave": Known(("treasure", _TIME), (0.0, -50.0)),
-    "deep-sea-treasure-mirrored": Known(("treasure", _TIME), (0.0, -50.0)),
-    "minecart": Known(("first ore", "second ore", "fuel"), (-1.0, -1.0, -200.0)),
-    "minecart-deterministic": Known(("first ore", "second ore", "fuel"), (-1.0, -1.0, -200.0)),
-    "minecart-rgb": Known(("first ore", "second ore", "fuel"), (-1.0, -1.0, -200.0)),
-    "resource-gathering": Known(("survival", "gold", "diamond"), (-1.0, -1.0, -1.0)),
-    "fruit-tree": Known(_NUTRIENTS, (0.0,) * 6),
-    "four-room": Known(("blue squares", "green triangles", "red circles"), (0.0,) * 3),
-    "fishwood": Known(("wood", "fish"), None),
-    "mo-mountaincar": Known((_TIME, "reverse", "forward"), (-200.0,) * 3),
-    "mo-mountaincarcontinuous": Known((_TIME, "fuel"), None),
-    "mo-lunar-lander": Known(
-        ("landing", "shaping", "main engine", "side engine"), (-101.0, -1001.0, -101.0, -101.0)
-    ),
-    "mo-lunar-lander-continuous": Known(
-        ("landing", "shaping", "main engine", "side engine"), (-101.0, -1001.0, -101.0, -101.0)
-    ),
-    "mo-hopper": _known_mujoco(_SPEED, "jump height", _CONTROL),
-    "mo-hopper-2d": _known_mujoco(_SPEED, "jump height"),
-    "mo-hopper-2obj": _known_mujoco(_SPEED, "jump height"),
-    "mo-halfcheetah": _known_mujoco(_SPEED, _CONTROL),
-    "mo-walker2d": _known_mujoco(_SPEED, _CONTROL),
-    "mo-ant": _known_mujoco(*_XY, _CONTROL),
-    "mo-ant-2d": _known_mujoco(*_XY),
-    "mo-ant-2obj": _known_mujoco(*_XY),
-    "mo-swimmer": _known_mujoco(_SPEED, _CONTROL),
-    "mo-humanoid": _known_mujoco(_SPEED, _CONTROL),
-    "mo-reacher": _known_mujoco("target 1", "target 2", "target 3", "target 4", reference=-50.0),
-}
 
 
 def import_mo_gymnasium() -> ModuleType:
@@ -112,13 +62,13 @@ class GymBatch:
         check_count("num_envs", num_envs)
         if horizon is not None:
             check_count("horizon", horizon)
-        self.name, self.num_envs = env_id, num_envs
-        self._envs = [make_env(env_id, **options) for _ in range(num_envs)]
+        self.name, self.num_envs = env_id.removeprefix(ADAPTER_PREFIX), num_envs
+        self._envs = [make_env(self.name, **options) for _ in range(num_envs)]
         self._observation_space, self._action_space = (
             self._envs[0].observation_space,
             self._envs[0].action_space,
         )
-        self.spec = describe_env(env_id, self._envs[0], horizon, reference_point)
+        self.spec = describe_env(self.name, self._envs[0], horizon, reference_point)
         self._elapsed = np.full(num_envs, _NOT_STARTED, dtype=np.int64)
         self._seeds = np.zeros(num_envs, dtype=np.int64)
         self._actions: list[list[NDArray]] = [[] for _ in range(num_envs)]
@@ -301,7 +251,7 @@ def describe_env(
     """What the engine needs to know, read from one environment and, for its rewards, from stepping it."""
     num_objectives = count_objectives(env_id, env)
     limit = horizon or registered_spec(env_id).max_episode_steps or DEFAULT_HORIZON
-    known = KNOWN.get(re.sub(r"-v\d+$", "", env_id), Known((), None))
+    known = KNOWN.get(without_version(env_id), Known((), None))
     names = tuple(getattr(env.unwrapped, "objectives", known.objectives))
     numbered = tuple(f"objective {number + 1}" for number in range(num_objectives))
     point = check_reference_point(reference_point, num_objectives) or known.reference_point

@@ -17,6 +17,8 @@ from ucb_moppo.errors import ConfigError
 from ucb_moppo.spec import EnvSpec
 
 FloatArray = NDArray[np.floating]
+ADAPTER_PREFIX = "adapter:"
+"""What stands before an id whose environments are to be stepped one by one, though there is a native batch."""
 
 
 class Step(NamedTuple):

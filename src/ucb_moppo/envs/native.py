@@ -1,4 +1,4 @@
-"""The six problems, many environments at a time: MuJoCo steps the batch on its own threads."""
+"""MuJoCo problems, many environments at a time: MuJoCo steps the batch on its own threads."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from mujoco.batch import Batch, SimulationError
 from numpy.typing import NDArray
 
 from ucb_moppo.cores import available_cores
-from ucb_moppo.envs.base import Step, check_count, check_reference_point
+from ucb_moppo.envs.base import ADAPTER_PREFIX, Step, check_count, check_reference_point
 from ucb_moppo.envs.problems import (
+    CONTACT_FORCES,
+    Fields,
     Motion,
     MujocoProblem,
+    blank_state,
     describe_problem,
     draw_initial_state,
     load_model,
@@ -46,12 +49,18 @@ class NativeBatch:
         self.problem = problem
         self.spec = describe_problem(problem, model, horizon, point)
         self.num_envs = num_envs
-        self._batch = Batch(model, num_envs, num_threads or len(available_cores()))
+        # Contact forces are computed from what a step leaves in an environment's own memory.
+        self._batch = Batch(model, num_envs, num_threads or len(available_cores()), problem.feels_contact)
         self._qpos, self._qvel = self._batch.bind("qpos"), self._batch.bind("qvel")
         self._ctrl = self._batch.bind("ctrl")
+        self._derived = {name: self._batch.bind(name) for name in problem.fields if name != CONTACT_FORCES}
+        # MuJoCo's fields lag behind the state by a part of a step, so they belong to what is saved.
+        fields = blank_state(problem, model)[2]
+        self._fields = {name: np.repeat(array, num_envs, axis=0) for name, array in fields.items()}
+        self._scratch = mujoco.MjData(model)
+        self._choices = np.array(problem.choices)
         self._duration = float(model.opt.timestep * problem.frame_skip)
-        start = mujoco.MjData(model)
-        self._init_qpos, self._init_qvel = start.qpos.copy(), start.qvel.copy()
+        self._init_qpos, self._init_qvel = self._scratch.qpos.copy(), self._scratch.qvel.copy()
         self._init_state = self._batch.state[0].copy()
         self._ids = np.arange(num_envs)
         self._elapsed = np.zeros(num_envs, dtype=np.int64)
@@ -70,33 +79,79 @@ class NativeBatch:
         # which the first step would differ in its last bits.
         self._run(self._batch.forward, ids=np.sort(ids))  # sorted is what MuJoCo asks for
         self._elapsed[ids], self._seeds[ids] = 0, list(seeds)
-        return observe(self.problem, self._qpos[ids], self._qvel[ids])
+        fields = self._read_fields(ids)
+        if self.problem.feels_contact:
+            fields[CONTACT_FORCES][:] = 0  # as Gymnasium has it: nothing is felt before the first step
+        self._keep_fields(ids, fields)
+        return observe(self.problem, self._qpos[ids], self._qvel[ids], fields)
 
     def step(self, action: NDArray, ids: NDArray | None = None) -> Step:
-        """Step environments ``ids`` [n] (all by default) with actions [n, a] in [-1, 1], which are clipped."""
+        """Step environments ``ids`` [n] (all by default) with actions [n, a] in [-1, 1], which are clipped, or
+        with choices [n]."""
         rows: slice | NDArray = slice(None) if ids is None else np.asarray(ids, dtype=np.int32)
         applied = self._applied(action, rows)
         before = self._qpos[rows].copy()
+        fields_before = {name: self._fields[name][rows] for name in self.problem.compared}
         self._ctrl[rows] = applied
         self._run(self._batch.step, ids=None if ids is None else np.sort(ids), nstep=self.problem.frame_skip)
         self._elapsed[rows] += 1
         # Contiguous copies: arithmetic on views of MuJoCo's long state rows costs several times as much.
         qpos, qvel = self._qpos[rows].copy(), self._qvel[rows].copy()
-        reward = self.problem.reward(Motion(before, qpos, applied, self._duration, self._init_qpos))
-        healthy = self.problem.healthy
-        terminated = np.zeros(len(qpos), dtype=bool) if healthy is None else ~healthy(qpos, qvel)
+        fields = self._read_fields(rows)
+        healthy = None if self.problem.healthy is None else self.problem.healthy(qpos, qvel)
+        reward = self.problem.reward(
+            Motion(
+                before,
+                qpos,
+                applied,
+                self._duration,
+                self._init_qpos,
+                healthy,
+                fields_before,
+                fields,
+                self._batch.model.body_mass,
+            )
+        )
+        self._keep_fields(rows, fields)
+        terminated = np.zeros(len(qpos), dtype=bool) if healthy is None else ~healthy
         truncated = (self._elapsed[rows] >= self.spec.horizon) & ~terminated
-        return Step(observe(self.problem, qpos, qvel), reward, terminated, truncated)
+        return Step(observe(self.problem, qpos, qvel, fields), reward, terminated, truncated)
+
+    def _read_fields(self, rows: slice | NDArray) -> dict[str, NDArray]:
+        """What the problem needs of MuJoCo's fields after a call, [n, …] each, in fresh arrays."""
+        fields = {name: bound[rows].copy() for name, bound in self._derived.items()}
+        if self.problem.feels_contact:
+            fields[CONTACT_FORCES] = self._contact_forces(self._ids[rows])
+        return fields
+
+    def _contact_forces(self, ids: NDArray) -> NDArray:
+        """Forces on the bodies of environments ``ids``, [n, bodies, 6]: what MuJoCo leaves to its caller."""
+        model, data = self._batch.model, self._scratch
+        forces = np.empty((len(ids), model.nbody, 6))
+        for row, env in enumerate(ids.tolist()):
+            self._batch.get_data(env, data)
+            mujoco.mj_rnePostConstraint(model, data)
+            forces[row] = data.cfrc_ext
+        return forces
+
+    def _keep_fields(self, rows: slice | NDArray, fields: Fields) -> None:
+        for name, array in fields.items():
+            self._fields[name][rows] = array
 
     def _applied(self, action: NDArray, rows: slice | NDArray) -> NDArray:
-        """Actions [n, a] as the actuators take them, refused unless there is a finite row per environment."""
+        """Actions [n, a], or choices [n], as the actuators take them: a finite row per environment or refused."""
         ids = self._ids[rows]
-        if np.shape(action) != (len(ids), self.spec.action.size):
+        shape = (len(ids),) if self.problem.choices else (len(ids), self.spec.action.size)
+        if np.shape(action) != shape:
             raise ConfigError(
                 f"{self.spec.name}: actions of shape {np.shape(action)} for {len(ids)} environments; "
-                f"pass a row per environment, shape {(len(ids), self.spec.action.size)}"
+                f"pass a row per environment, shape {shape}"
             )
         applied = self.spec.action.to_environment(np.asarray(action))
+        if self.problem.choices:
+            return self._choices[applied.astype(np.int64)]
+        if self.problem.single_precision:
+            applied = applied.astype(np.float32)
         if not np.isfinite(applied).all():
             # MuJoCo would zero the controls, print a warning and go on: the fault would show much later.
             row = int(np.flatnonzero(~np.isfinite(applied).all(axis=1))[0])
@@ -109,15 +164,21 @@ class NativeBatch:
 
     def get_state(self) -> dict[str, NDArray]:
         """``physics`` [B, s]: MuJoCo's whole integration state with its warm start; ``elapsed`` steps [B] since
-        the resets with ``seeds`` [B]."""
+        the resets with ``seeds`` [B]; the fields that rewards compare with those of the next step, [B, …]."""
         return {
             "physics": self._batch.state.copy(),
             "elapsed": self._elapsed.copy(),
             "seeds": self._seeds.copy(),
+            **{f"field.{name}": self._fields[name].copy() for name in self.problem.compared},
         }
 
     def set_state(self, state: Mapping[str, NDArray]) -> None:
         """Continue from what ``get_state`` returned, in this batch or in another of the same problem."""
+        if "physics" not in state:
+            raise ConfigError(
+                f"{self.spec.name}: the state was saved by the adapter, which could not be asked for the physics; "
+                f"continue it with the version that saved it, or train {ADAPTER_PREFIX}{self.spec.name} anew"
+            )
         physics, elapsed = np.asarray(state["physics"]), np.asarray(state["elapsed"])
         if physics.shape != self._batch.state.shape or elapsed.shape != self._elapsed.shape:
             raise ConfigError(
@@ -126,6 +187,8 @@ class NativeBatch:
             )
         self._batch.state[:] = physics
         self._elapsed[:], self._seeds[:] = elapsed, state["seeds"]
+        for name in self.problem.compared:
+            self._fields[name][:] = state[f"field.{name}"]
 
     def _since(self, env: int) -> str:
         """How to come to where an environment stands."""

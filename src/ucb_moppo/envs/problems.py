@@ -1,4 +1,4 @@
-"""The six problems as data: a MuJoCo model of Gymnasium's, a vector reward, and when an episode ends.
+"""Problems as data: a MuJoCo model, a vector reward, and when an episode ends; the paper's six are here.
 
 Everything here is a pure function of arrays with a row per environment, so that the batch and the single
 environment share it and agree to the bit. All objectives are maximised.
@@ -7,9 +7,11 @@ environment share it and agree to the bit. All objectives are maximised.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
@@ -21,6 +23,12 @@ if TYPE_CHECKING:
     import mujoco
 
 Array = NDArray[np.float64]
+Fields = Mapping[str, Array]
+"""What MuJoCo derives from the state, by the name of its field, a row per environment."""
+
+NO_FIELDS: Fields = MappingProxyType({})
+CONTACT_FORCES = "cfrc_ext"
+"""The one field that MuJoCo computes only when it is asked to."""
 
 
 class Motion(NamedTuple):
@@ -31,6 +39,10 @@ class Motion(NamedTuple):
     action: Array  # [B, a] as applied, that is clipped to the actuators' range
     duration: float  # seconds: timestep times frame skip
     initial: Array  # [nq] the model's initial positions, without reset noise
+    healthy: NDArray[np.bool_] | None = None  # [B] where the episode goes on; None: everywhere
+    fields_before: Fields = NO_FIELDS  # [B, …] the problem's fields before the step
+    fields_after: Fields = NO_FIELDS  # [B, …] and after it
+    masses: Array = np.empty(0)  # [bodies]
 
 
 @dataclass(frozen=True)
@@ -39,6 +51,20 @@ class ResetNoise:
 
     scale: float
     velocity: Literal["uniform", "normal"]
+    velocity_scale: float | None = None
+    """That of the velocities; None: the same."""
+    fixed_positions: tuple[tuple[int, float], ...] = ()
+    """(number, value) of positions that are always the same."""
+    num_still: int = 0
+    """So many of the last velocities are 0."""
+
+
+class Shown(NamedTuple):
+    """A derived field in the observation: its rows from ``first`` on, clipped to ±``clip``."""
+
+    field: str
+    first: int
+    clip: float = np.inf
 
 
 @dataclass(frozen=True)
@@ -57,11 +83,13 @@ class ModelChanges:
 
 @dataclass(frozen=True)
 class MujocoProblem:
-    """A problem on a MuJoCo model.
+    """A problem on a MuJoCo model that ``package`` ships.
 
     ``num_hidden_positions`` leading positions (those of the torso in the plane) are left out of the
-    observation; velocities are shown clipped to ±``velocity_clip``. ``healthy(qpos, qvel) -> [B]`` says where
-    an episode goes on; None: the problem never ends one.
+    observation; velocities are shown clipped to ±``velocity_clip``, and then what ``shown`` names; or else
+    ``observation(qpos, qvel)`` is all there is to see. ``healthy(qpos, qvel) -> [B]`` says where an episode goes
+    on; None: the problem never ends one. ``compared`` names the fields that the reward takes of before and
+    after. With ``choices`` actions are Discrete, each a row of controls.
     """
 
     name: str
@@ -75,11 +103,29 @@ class MujocoProblem:
     healthy: Callable[[Array, Array], NDArray[np.bool_]] | None = None
     horizon: int = 1000
     changes: ModelChanges = ModelChanges()
+    package: str = "gymnasium"
+    reference: tuple[float, ...] | None = None
+    shown: tuple[Shown, ...] = ()
+    observation: Callable[[Array, Array], Array] | None = None
+    compared: tuple[str, ...] = ()
+    choices: tuple[tuple[float, ...], ...] = ()
+    single_precision: bool = False
+    """Whether actions are rounded to single precision, as those of Gymnasium's action spaces are."""
 
     @property
     def reference_point(self) -> tuple[float, ...]:
-        """The hypervolume's reference point: the origin, [m]."""
-        return (0.0,) * len(self.objectives)
+        """The hypervolume's reference point, [m]: the origin unless another is given."""
+        return (0.0,) * len(self.objectives) if self.reference is None else self.reference
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Every derived field that is shown or compared, once."""
+        return tuple(dict.fromkeys((*self.compared, *(part.field for part in self.shown))))
+
+    @property
+    def feels_contact(self) -> bool:
+        """Whether contact forces must be computed."""
+        return CONTACT_FORCES in self.fields
 
 
 # --- pieces of the rewards, [B] each -----------------------------------------------------------------------
@@ -176,29 +222,45 @@ def all_inside(rows: Array, bound: float) -> NDArray[np.bool_]:
 # --- what the batch and the single environment have in common ----------------------------------------------
 
 
-def observe(problem: MujocoProblem, qpos: Array, qvel: Array) -> Array:
-    """Observations [B, d], a fresh array: the positions [B, nq] that are shown, then velocities [B, nv]."""
-    shown = qvel if problem.velocity_clip == np.inf else qvel.clip(-problem.velocity_clip, problem.velocity_clip)
-    return np.concatenate((qpos[:, problem.num_hidden_positions :], shown), axis=1)
+def observe(problem: MujocoProblem, qpos: Array, qvel: Array, fields: Fields = NO_FIELDS) -> Array:
+    """Observations [B, d], a fresh array: positions [B, nq] and velocities [B, nv] shown, then derived fields."""
+    if problem.observation is not None:
+        return problem.observation(qpos, qvel)
+    derived = [
+        clip(fields[part.field][:, part.first :], part.clip).reshape(len(qpos), -1) for part in problem.shown
+    ]
+    velocities = clip(qvel, problem.velocity_clip)
+    return np.concatenate((qpos[:, problem.num_hidden_positions :], velocities, *derived), axis=1)
+
+
+def clip(values: Array, bound: float) -> Array:
+    """Values clipped to ±bound; an infinite one costs nothing."""
+    return values if bound == np.inf else values.clip(-bound, bound)
 
 
 def draw_initial_state(
     problem: MujocoProblem, qpos: Array, qvel: Array, rng: np.random.Generator
 ) -> tuple[Array, Array]:
     """The model's initial state [nq], [nv] plus reset noise, positions drawn first."""
-    scale = problem.reset_noise.scale
-    start = qpos + rng.uniform(-scale, scale, len(qpos))
-    if problem.reset_noise.velocity == "normal":
-        return start, qvel + scale * rng.standard_normal(len(qvel))
-    return start, qvel + rng.uniform(-scale, scale, len(qvel))
+    noise = problem.reset_noise
+    positions = qpos + rng.uniform(-noise.scale, noise.scale, len(qpos))
+    for index, value in noise.fixed_positions:
+        positions[index] = value
+    scale = noise.scale if noise.velocity_scale is None else noise.velocity_scale
+    normal = noise.velocity == "normal"
+    drawn = scale * rng.standard_normal(len(qvel)) if normal else rng.uniform(-scale, scale, len(qvel))
+    velocities = qvel + drawn
+    velocities[len(qvel) - noise.num_still :] = 0
+    return positions, velocities
 
 
 def load_model(problem: MujocoProblem) -> mujoco.MjModel:
-    """Compile the problem's model from the XML that Gymnasium ships."""
-    import gymnasium
+    """Compile the problem's model from the XML that its package ships."""
     import mujoco
 
-    path = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets" / problem.model
+    package = find_spec(problem.package)
+    assert package is not None, f"{problem.package} is not installed"
+    path = Path(str(package.origin)).parent / "envs" / "mujoco" / "assets" / problem.model
     # half_cheetah.xml uses settotalmass, which MuJoCo calls deprecated: nothing a user could act on. Compiled
     # from a spec the notice is a Python warning; MjModel.from_xml_path would print it and write a log file.
     with warnings.catch_warnings():
@@ -235,15 +297,32 @@ def describe_problem(
     reference_point: tuple[float, ...] | None = None,
 ) -> EnvSpec:
     """What the engine needs to know; ``horizon`` and ``reference_point`` override the problem's own."""
-    low, high = (tuple(float(x) for x in bound) for bound in model.actuator_ctrlrange.T)
     return EnvSpec(
         name=problem.name,
         objectives=problem.objectives,
-        observation_size=model.nq - problem.num_hidden_positions + model.nv,
-        action=ActionSpec(discrete=False, size=model.nu, low=low, high=high),
+        observation_size=observe(problem, *blank_state(problem, model)).shape[1],
+        action=describe_action(problem, model),
         horizon=problem.horizon if horizon is None else horizon,
         reference_point=problem.reference_point if reference_point is None else reference_point,
     )
+
+
+def blank_state(problem: MujocoProblem, model: mujoco.MjModel) -> tuple[Array, Array, Fields]:
+    """Positions [1, nq], velocities [1, nv] and fields [1, …] that are all 0, for their shapes."""
+    import mujoco
+
+    data = mujoco.MjData(model)
+    fields = {name: np.zeros((1, *getattr(data, name).shape)) for name in problem.fields}
+    return np.zeros((1, model.nq)), np.zeros((1, model.nv)), fields
+
+
+def describe_action(problem: MujocoProblem, model: mujoco.MjModel) -> ActionSpec:
+    """The actuators' range, or how many choices there are."""
+    if problem.choices:
+        return ActionSpec(discrete=True, size=len(problem.choices))
+    bounds = model.actuator_ctrlrange.astype(np.float32) if problem.single_precision else model.actuator_ctrlrange
+    low, high = (tuple(float(x) for x in bound) for bound in bounds.T)
+    return ActionSpec(discrete=False, size=model.nu, low=low, high=high)
 
 
 _SPEED, _ENERGY, _HEIGHT = "forward speed", "energy efficiency", "jump height"

@@ -11,7 +11,7 @@ import warnings
 
 import gymnasium
 
-from ucb_moppo.envs import PROTOCOLS
+from ucb_moppo.envs import PROBLEMS, PROTOCOLS
 
 NAMESPACE = "ucb_moppo"
 
@@ -27,7 +27,7 @@ def register_problems() -> None:
     warnings.filterwarnings("ignore", message=f".*{NAMESPACE}/.*Hopper-v2 is out of date.*")
     for protocol, problems in PROTOCOLS.items():
         for problem in problems.values():
-            if gymnasium_id(problem.name, protocol) in gymnasium.registry:
+            if problem.name not in PROBLEMS or gymnasium_id(problem.name, protocol) in gymnasium.registry:
                 continue
             gymnasium.register(
                 id=gymnasium_id(problem.name, protocol),
