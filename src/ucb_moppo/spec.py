@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +16,7 @@ from numpy.typing import NDArray
 class ActionSpec:
     """What the actor controls. Box actions live in [-1, 1] for the actor and in [low, high] outside.
 
-    ``size`` is the number of action components (Box) or of choices (Discrete).
+    ``size`` is the number of action components (Box, MultiDiscrete) or of choices (Discrete).
     """
 
     discrete: bool
@@ -22,14 +25,29 @@ class ActionSpec:
     high: tuple[float, ...] = ()
     start: int = 0
     """What the environment calls its first choice (Discrete)."""
+    choices: tuple[int, ...] = ()
+    """Of how many each component is chosen (MultiDiscrete); its first is then called ``low``. Else empty."""
+
+    @property
+    def chosen(self) -> bool:
+        """Whether actions are choices, one or several, rather than quantities."""
+        return self.discrete or bool(self.choices)
+
+    @property
+    def num_outputs(self) -> int:
+        """What the actor says: a number per component (Box), or a logit per choice."""
+        return sum(self.choices) or self.size
 
     def to_environment(self, action: NDArray) -> NDArray:
-        """Actor's output [..., size] (Box) or choice [...] (Discrete) -> what the environment takes.
+        """Actor's output [..., size] (Box), choices [..., size] (MultiDiscrete) or choice [...] (Discrete) -> what
+        the environment takes.
 
         Finite bounds: [-1, 1] is stretched to [low, high] and clipped there. Infinite ones: passed through.
         """
         if self.discrete:
             return action + self.start
+        if self.choices:
+            return (action + np.asarray(self.low)).astype(np.int64)
         scale, centre, low, high = self._stretch
         return np.clip(action * scale + centre, low, high)
 
@@ -40,6 +58,44 @@ class ActionSpec:
         finite = np.isfinite(low) & np.isfinite(high)
         bottom, top = np.where(finite, low, -1.0), np.where(finite, high, 1.0)
         return (top - bottom) / 2, (top + bottom) / 2, low, high
+
+
+@dataclass(frozen=True)
+class ObservationPart:
+    """One array of an observation that is not just a vector, and how it is shown."""
+
+    path: tuple[str | int, ...]
+    """Keys (Dict) and positions (Tuple) that lead to it; empty: it is the whole observation."""
+    shape: tuple[int, ...]
+    choices: tuple[int, ...] = ()
+    """Each of its numbers is one of so many and becomes one-hot; empty: numbers are shown as they are."""
+    start: tuple[int, ...] = ()
+    """The smallest value of each such number."""
+
+    @property
+    def size(self) -> int:
+        """How many numbers it becomes."""
+        return sum(self.choices) or prod(self.shape)
+
+    def find(self, observation: Any) -> Any:
+        """This part of an observation as the environment shows it."""
+        for key in self.path:
+            observation = observation[key]
+        return observation
+
+    def encode(self, values: NDArray) -> NDArray:
+        """Values [B, *shape] -> rows [B, size] of float64."""
+        rows = values.reshape(len(values), prod(self.shape))
+        if not self.choices:
+            return rows.astype(np.float64)
+        chosen = rows.astype(np.int64) - np.asarray(self.start)
+        outside = (chosen < 0) | (chosen >= np.asarray(self.choices))
+        if outside.any():
+            raise ValueError(f"observation {rows[outside.any(axis=1)][0].tolist()} lies outside its space")
+        encoded = np.zeros((len(rows), self.size))
+        first = np.cumsum((0, *self.choices[:-1]))
+        encoded[np.arange(len(rows))[:, None], first + chosen] = 1
+        return encoded
 
 
 @dataclass(frozen=True)
@@ -56,7 +112,26 @@ class EnvSpec:
     """Whether the environment shows a number that the batch turns into one-hot vectors."""
     observation_start: int = 0
     """The smallest such number."""
+    observation_parts: tuple[ObservationPart, ...] = ()
+    """What the rows of numbers are made of, in this order; empty: of one number, as above, or of one array."""
 
     @property
     def num_objectives(self) -> int:
         return len(self.objectives)
+
+    @property
+    def parts(self) -> tuple[ObservationPart, ...]:
+        """What to encode, part by part; empty: observations are arrays of ``observation_size`` numbers."""
+        if not self.discrete_observation:
+            return self.observation_parts
+        return (ObservationPart((), (), (self.observation_size,), (self.observation_start,)),)
+
+    def encode(self, observations: Sequence[Any]) -> NDArray:
+        """Observations as the environment shows them -> rows [B, observation_size] of float64."""
+        if not self.parts:
+            return np.array(observations, dtype=np.float64).reshape(len(observations), self.observation_size)
+        columns = []
+        for part in self.parts:
+            values = np.array([part.find(observation) for observation in observations])
+            columns.append(part.encode(values.reshape(len(observations), *part.shape)))
+        return columns[0] if len(columns) == 1 else np.concatenate(columns, axis=1)

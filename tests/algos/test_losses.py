@@ -162,6 +162,29 @@ def test_discrete_log_probability_equals_log_softmax() -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
+HEADS = {"head1.bias": jnp.zeros(3), "head2.bias": jnp.zeros(2)}
+"""An actor that chooses one of three and, independently, one of two."""
+
+
+def test_log_probabilities_of_independent_heads_add_up() -> None:
+    logits = 3 * np.random.default_rng(0).normal(size=(6, 5))
+    action = np.array([[0, 1], [2, 0], [1, 1], [2, 1], [2, 0], [0, 0]], np.float32)
+    first, second = log_softmax(logits[:, :3], axis=1), log_softmax(logits[:, 3:], axis=1)
+    expected = [a[int(i)] + b[int(j)] for a, b, (i, j) in zip(first, second, action, strict=True)]
+    found = log_probability(HEADS, jnp.asarray(logits), jnp.asarray(action))
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    # Of all six joint choices together the probability is 1.
+    joint = np.array([[i, j] for i in range(3) for j in range(2)], np.float32)
+    all_of_them = log_probability(HEADS, jnp.asarray(np.repeat(logits[:1], 6, axis=0)), jnp.asarray(joint))
+    np.testing.assert_allclose(np.exp(all_of_them).sum(), 1.0, rtol=1e-5)
+
+
+def test_entropies_of_independent_heads_add_up() -> None:
+    # Uniform over 3, and (3/4, 1/4): log 3 + log 4 − 3/4·log 3.
+    logits = jnp.concatenate([jnp.full((1, 3), 7.0), jnp.log(jnp.array([[0.75, 0.25]]))], axis=1)
+    np.testing.assert_allclose(entropy(HEADS, logits), [np.log(3) + np.log(4) - 0.75 * np.log(3)], rtol=1e-6)
+
+
 def test_gaussian_entropy() -> None:
     """Σ_i (log σ_i + ½·log 2πe) of independent normals, the same for every input."""
     log_std = np.array([-1.0, 0.5])

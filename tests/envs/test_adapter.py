@@ -1,12 +1,17 @@
 """The adapter against environments whose every number is known."""
 
+import random
 import re
 
 import numpy as np
 import pytest
+from gymnasium.spaces import Box
+from numpy.random import mtrand
 
 from ucb_moppo.envs import list_mo_gymnasium_ids, make_batch, make_spec
-from ucb_moppo.envs.adapter import GymBatch
+from ucb_moppo.envs.adapter import GymBatch, make_env
+from ucb_moppo.envs.flattening import small_integers
+from ucb_moppo.envs.streams import python_draws
 from ucb_moppo.errors import ConfigError, EnvironmentFault
 from ucb_moppo.spec import ActionSpec
 
@@ -107,6 +112,71 @@ def test_discrete_observations_become_one_hot():
     np.testing.assert_array_equal(step.reward, [[1, 6]])
 
 
+def test_a_dict_is_flattened_in_the_order_of_its_space():
+    """Sorted: door one-hot of 3, lamps, the pair one-hot of 2 + 3 and (a Box of small integers) of 5, place."""
+    batch = probe("Room", 1)
+    assert [part.path for part in batch.spec.observation_parts] == [
+        ("door",),
+        ("lamps",),
+        ("pair", 0),
+        ("pair", 1),
+        ("place",),
+    ]
+    first = batch.reset(np.array([0]), [0])
+    np.testing.assert_array_equal(first, [[1, 0, 0, 0, 1, 0, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0.5, 0]])
+    step = batch.step(np.array([0]))
+    np.testing.assert_array_equal(step.observation, [[0, 1, 0, 1, 1, 0, 1, 0, 1, 0, 0, 1, 0, 0, 0, 0.5, -0.1]])
+
+
+@pytest.mark.parametrize(
+    ("space", "choices", "start"),
+    [
+        (Box(0, 63, (2,), np.int32), (64, 64), (0, 0)),
+        (Box(np.array([-1, 4]), np.array([1, 5]), dtype=np.int64), (3, 2), (-1, 4)),
+        (Box(0, 127, (2,), np.int32), (128, 128), (0, 0)),
+        (Box(0, 128, (2,), np.int32), (), ()),  # 258 numbers are too many
+        (Box(0, 1, (3,), np.int8), (), ()),  # 0 and 1 tell all there is
+        (Box(0, 255, (2, 3), np.uint8), (), ()),
+        (Box(-np.inf, np.inf, (2,), np.int64), (), ()),
+        (Box(0, 4, (2,), np.float32), (), ()),
+    ],
+)
+def test_small_integers_of_a_box_become_one_hot(space, choices, start):
+    assert small_integers(space) == (choices, start)
+
+
+def test_fruit_tree_shows_where_it_is_as_one_hot():
+    """Depth 6: level and place are two integers of 64 values."""
+    batch = make_batch("fruit-tree-v0", 1)
+    assert batch.spec.observation_size == 128
+    assert np.flatnonzero(batch.reset(np.array([0]), [0])[0]).tolist() == [0, 64]
+    assert np.flatnonzero(batch.step(np.array([1])).observation[0]).tolist() == [1, 64 + 1]
+
+
+def test_an_observation_outside_its_space_is_reported():
+    batch = started("Outside", 2)
+    batch.step(np.array([0, 0]))
+    batch.step(np.array([0]), ids=np.array([1]))
+    with pytest.raises(
+        EnvironmentFault, match=r"environment 1 failed after 2 steps.* \[3\] lies outside its space"
+    ):
+        batch.step(np.array([0, 0]))
+
+
+def test_choices_of_several_heads_are_called_as_the_environment_calls_them():
+    batch = started("Buttons")
+    assert (batch.spec.action.choices, batch.spec.action.num_outputs) == ((3, 2), 5)
+    step = batch.step(np.array([[2.0, 0.0], [0.0, 1.0]]))
+    np.testing.assert_array_equal(step.reward, [[3, 5], [1, 6]])
+
+
+def test_switches_keep_their_shape():
+    batch = started("Switches")
+    assert batch.spec.action.choices == (2, 2, 2, 2)
+    step = batch.step(np.array([[1, 1, 0, 1], [0, 0, 1, 0]]))
+    np.testing.assert_array_equal(step.reward, [[3, 2], [1, 0]])
+
+
 def test_pictures_are_flattened():
     batch = started("Picture", 1)
     step = batch.step(np.array([0]))
@@ -150,7 +220,7 @@ def test_actions_of_another_shape_are_refused():
         ("Scalar", "has no reward_space: it pays a single reward"),
         ("SecretScalar", "declares 2 objectives but a step paid 1.0"),
         ("Disagreeing", "declares 3 objectives but a step paid"),
-        ("ManyButtons", r"actions of MultiDiscrete\(\[2 2\]\) are not supported; wrap"),
+        ("Chord", r"actions of Tuple\(Discrete\(2\), Discrete\(2\)\) are not supported; wrap"),
         ("Talker", r"observations of Sequence.* cannot be flattened into a vector; wrap"),
     ],
 )
@@ -202,6 +272,60 @@ def test_stepping_before_a_reset_is_reported():
         probe("Counter").step(np.array([0, 0]))
 
 
+# --- whatever is random follows the seed -------------------------------------------------------------------
+
+
+def random_play(batch: GymBatch, steps: int) -> list[np.ndarray]:
+    """Every array of random actions, the same for all; finished environments begin anew with seeds of their own."""
+    rng, kept = np.random.default_rng(3), [batch.reset(np.arange(batch.num_envs), range(batch.num_envs))]
+    for time in range(steps):
+        step = batch.step(rng.integers(batch.spec.action.size, size=batch.num_envs))
+        kept.extend(step)
+        done = np.flatnonzero(step.terminated | step.truncated)
+        kept.append(batch.reset(done, 100 * time + done))
+    return kept
+
+
+@pytest.mark.parametrize("name", ["minecart-v0", "four-room-v0", "probe_envs:probe/Borrowing-v0"])
+def test_the_same_seeds_give_the_same_episodes_in_any_company(name):
+    """Ore, the start of four-room and the probe's walk come from numpy's and Python's global generators."""
+    one, other = random_play(GymBatch(name, 4), 300), random_play(GymBatch(name, 4), 300)
+    for expected, actual in zip(one, other, strict=True):
+        np.testing.assert_array_equal(expected, actual)
+    many, alone = GymBatch(name, 3), GymBatch(name, 1)
+    many.reset(np.arange(3), [7, 8, 9])
+    alone.reset(np.array([0]), [8])
+    for time in range(100):
+        action = np.array([0, time % 4, 1]) % many.spec.action.size
+        np.testing.assert_array_equal(many.step(action).reward[1], alone.step(action[[1]]).reward[0])
+
+
+@pytest.mark.filterwarnings("error")
+def test_minecart_continues_to_the_bit():
+    """Its ore is drawn on the way, so some must have been delivered for this to mean anything."""
+    batch, other = GymBatch("minecart-v0", 8), GymBatch("minecart-v0", 8)
+    rewards = np.array(random_play(batch, 150)[2::5])
+    assert (rewards[..., :2] > 0).any()
+    other.set_state(batch.get_state())
+    for expected, actual in zip(random_play(batch, 50), random_play(other, 50), strict=True):
+        np.testing.assert_array_equal(expected, actual)
+
+
+def test_global_generators_are_left_as_they_were():
+    bits, before = mtrand.get_bit_generator(), repr(mtrand.get_bit_generator().state)
+    pythons = random.getstate()
+    random_play(probe("Borrowing"), 5)
+    assert (mtrand.get_bit_generator(), repr(bits.state), random.getstate()) == (bits, before, pythons)
+
+
+@pytest.mark.parametrize(
+    ("name", "functions"),
+    [("four-room-v0", {"reset"}), ("deep-sea-treasure-v0", set()), ("probe_envs:probe/Borrowing-v0", {"pay"})],
+)
+def test_who_draws_from_pythons_generator_is_known(name, functions):
+    assert python_draws(make_env(name)) == functions
+
+
 # --- saving and continuing ---------------------------------------------------------------------------------
 
 
@@ -230,6 +354,15 @@ def test_box_actions_are_replayed_to_the_bit():
     assert state.keys() == again.keys()
     for name in state:
         np.testing.assert_array_equal(state[name], again[name])
+
+
+@pytest.mark.filterwarnings("error")
+def test_choices_of_several_heads_are_replayed_to_the_bit():
+    batch = started("Buttons", 2)
+    batch.step(np.array([[2, 0], [0, 1]]))
+    other = probe("Buttons", 2)
+    other.set_state(batch.get_state())
+    np.testing.assert_array_equal(batch.get_state()["actions"], other.get_state()["actions"])
 
 
 def test_a_batch_not_yet_started_can_be_saved():

@@ -299,6 +299,20 @@ SPECS = {
     "no objectives": {"objectives": [], "reference_point": []},
     "bounds that do not fit": {"action": {"discrete": False, "size": 2, "low": [0], "high": [1], "start": 0}},
     "more actions than the network": {"action": {"discrete": True, "size": 3, "low": [], "high": [], "start": 0}},
+    "choices of another number": {
+        "action": {"discrete": False, "size": 2, "low": [0, 0], "high": [1, 1], "start": 0, "choices": [2]}
+    },
+    "choices that the network has no heads for": {
+        "action": {"discrete": False, "size": 2, "low": [0, 0], "high": [1, 1], "start": 0, "choices": [2, 2]}
+    },
+    "parts of another size": {"observation_parts": [{"path": [], "shape": [3]}]},
+    "a part of a trillion choices": {
+        "observation_size": 10**12,
+        "observation_parts": [{"path": [], "shape": [], "choices": [10**12], "start": [0]}],
+    },
+    "a start of four hundred digits": {
+        "observation_parts": [{"path": [], "shape": [], "choices": [8], "start": [10**400]}]
+    },
     "something unknown": {"colour": "blue"},
     "a size of four hundred digits": {"observation_size": 10**400},
     "a size that is true": {"horizon": True},

@@ -6,12 +6,13 @@ All objectives are maximised. Every one counts the steps of its episode in ``sel
 from __future__ import annotations
 
 import os
+import random
 import signal
 from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Discrete, MultiDiscrete, Sequence, Space
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Sequence, Space, Tuple
 from numpy.typing import NDArray
 
 PLANE = Box(-np.inf, np.inf, (2,), np.float64)
@@ -148,13 +149,95 @@ class NotANumber(Counter):
         return np.array([1.0, np.nan if self.time == 3 else float(action)])
 
 
-class ManyButtons(Counter):
+class Chord(Counter):
     """Takes actions of a kind that is not supported."""
 
-    action_space = MultiDiscrete([2, 2])
+    action_space = Tuple((Discrete(2), Discrete(2)))
 
     def pay(self, action: Any) -> NDArray:
         return np.array([1.0, 1.0])
+
+
+class Buttons(Counter):
+    """Pays the two choices it was given: one of 1, 2, 3 and one of 5, 6."""
+
+    action_space = MultiDiscrete([3, 2], start=[1, 5])
+    reward_space = PLANE
+
+    def pay(self, action: Any) -> NDArray:
+        assert action in self.action_space
+        return np.array(action, dtype=np.float64)
+
+
+class Switches(Counter):
+    """Pays how many of its 2 × 2 switches are on, and how many of the first row."""
+
+    action_space = MultiBinary((2, 2))
+    reward_space = PLANE
+
+    def pay(self, action: Any) -> NDArray:
+        assert action in self.action_space
+        return np.array([action.sum(), action[0].sum()], dtype=np.float64)
+
+
+class Room(Counter):
+    """Shows spaces of every kind at once; what each holds follows from the time."""
+
+    observation_space = Dict(
+        {
+            "place": Box(-1.0, 1.0, (2,), np.float64),
+            "door": Discrete(3, start=1),
+            "lamps": MultiBinary(2),
+            "pair": Tuple((MultiDiscrete([2, 3]), Box(0, 4, (1,), np.int32))),
+        }
+    )
+
+    def look(self) -> Any:
+        return {
+            "place": np.array([0.5, -0.1 * self.time]),
+            "door": np.int64(1 + self.time % 3),
+            "lamps": np.array([self.time % 2, 1], dtype=np.int8),
+            "pair": (np.array([1, self.time % 3]), np.array([self.time % 5], dtype=np.int32)),
+        }
+
+
+class Outside(Counter):
+    """Shows a small integer that leaves its space at the third step."""
+
+    observation_space = Box(0, 2, (1,), np.int32)
+
+    def look(self) -> Any:
+        return np.array([self.time], dtype=np.int32)
+
+
+class Locks(gymnasium.Env):
+    """Shows a code of two numbers; pays 1 for each lock whose number is chosen, so at best T of both."""
+
+    observation_space: Space = Dict({"code": MultiDiscrete([3, 2])})
+    action_space: Space = MultiDiscrete([3, 2])
+    reward_space: Space = Box(0.0, 1.0, (2,), np.float64)
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[Any, dict]:
+        super().reset(seed=seed)
+        return self.look(), {}
+
+    def look(self) -> Any:
+        self.code = self.np_random.integers([3, 2])
+        return {"code": self.code}
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict]:
+        reward = (np.asarray(action) == self.code).astype(np.float64)
+        return self.look(), reward, False, False, {}
+
+
+class Borrowing(Counter):
+    """A random walk moved by noise from everywhere but its own generator."""
+
+    reward_space = PLANE
+
+    def pay(self, action: Any) -> Any:
+        self.start += np.random.normal() + random.random() + self.action_space.sample()  # noqa: NPY002
+        return np.array([self.start, -self.start])
 
 
 class Talker(Counter):
@@ -242,7 +325,13 @@ register("Disagreeing-v0", Disagreeing)
 register("Raising-v0", Raising)
 register("Deadly-v0", Deadly)
 register("NotANumber-v0", NotANumber)
-register("ManyButtons-v0", ManyButtons)
+register("Chord-v0", Chord)
+register("Buttons-v0", Buttons)
+register("Switches-v0", Switches)
+register("Room-v0", Room)
+register("Outside-v0", Outside)
+register("Locks-v0", Locks, steps=5)
+register("Borrowing-v0", Borrowing, ends_at=None)
 register("Talker-v0", Talker)
 register("Wearing-v0", Wearing)
 register("Trade-v0", Trade, steps=5)

@@ -25,7 +25,7 @@ class Transitions(NamedTuple):
 
     observation: Any  # [T, N, d]
     next_observation: Any  # [T, N, d]: the final one where an episode ended
-    action: Any  # [T, N, a] (Box) or [T, N] (Discrete)
+    action: Any  # [T, N, a] (Box, MultiDiscrete) or [T, N] (Discrete)
     reward: Any  # [T, N, m]
     terminated: Any  # [T, N]
     truncated: Any  # [T, N]

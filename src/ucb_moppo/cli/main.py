@@ -285,12 +285,12 @@ def problems(argv: Sequence[str]) -> None:
         Column("problem", no_wrap=True), "objectives", "observation", "action", "horizon", "reference point"
     )
     for spec in specs:
-        kind = "choices" if spec.action.discrete else "numbers"
+        kind = "choices" if spec.action.chosen else "numbers"
         table.add_row(
             spec.name,
             "\n".join(spec.objectives),
             f"{spec.observation_size} numbers",
-            f"{spec.action.size} {kind}",
+            f"{spec.action.num_outputs} {kind}",
             f"{spec.horizon:,}",
             ", ".join(f"{x:g}" for x in spec.reference_point),
         )

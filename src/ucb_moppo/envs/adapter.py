@@ -12,19 +12,22 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import replace
 from itertools import islice
 from types import ModuleType
 from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium import spaces
 from numpy.typing import NDArray
 
 from ucb_moppo.envs.base import ADAPTER_PREFIX, Step, check_count, check_reference_point
+from ucb_moppo.envs.flattening import describe_action, describe_observation
 from ucb_moppo.envs.known import KNOWN, Known, without_version
+from ucb_moppo.envs.streams import Streams, made_alike
 from ucb_moppo.errors import ConfigError, EnvironmentFault
-from ucb_moppo.spec import ActionSpec, EnvSpec
+from ucb_moppo.spec import EnvSpec
 
 DEFAULT_HORIZON = 1000
 _NOT_STARTED = -1
@@ -47,7 +50,7 @@ class GymBatch:
     ``horizon`` replaces the environment's registered time limit (its default, else 1,000); an environment
     that truncates by itself is heeded. ``reference_point``: as given, else a published one, else the lowest
     return its reward space allows, else a little below the worst of a few random episodes. Observations are
-    flattened, Discrete ones become one-hot; everything is float64. ``options`` go to ``gymnasium.make``, e.g.
+    flattened (``flattening.py``); everything is float64. ``options`` go to ``gymnasium.make``, e.g.
     ``render_mode``.
     """
 
@@ -64,10 +67,8 @@ class GymBatch:
             check_count("horizon", horizon)
         self.name, self.num_envs = env_id.removeprefix(ADAPTER_PREFIX), num_envs
         self._envs = [make_env(self.name, **options) for _ in range(num_envs)]
-        self._observation_space, self._action_space = (
-            self._envs[0].observation_space,
-            self._envs[0].action_space,
-        )
+        self._action_space = self._envs[0].action_space
+        self._streams = Streams(self._envs)
         self.spec = describe_env(self.name, self._envs[0], horizon, reference_point)
         self._elapsed = np.full(num_envs, _NOT_STARTED, dtype=np.int64)
         self._seeds = np.zeros(num_envs, dtype=np.int64)
@@ -76,21 +77,25 @@ class GymBatch:
 
     def reset(self, ids: NDArray, seeds: Sequence[int]) -> NDArray:
         """Start new episodes in environments ``ids`` [n]; observations [n, observation_size]."""
-        ids = np.asarray(ids, dtype=np.int64)
-        for env, seed in zip(ids.tolist(), seeds, strict=True):
-            self._reset_one(env, int(seed))
-        return self._observation[ids]
+        ids, shown = np.asarray(ids, dtype=np.int64), []
+        with self._streams.lent():
+            for env, seed in zip(ids.tolist(), seeds, strict=True):
+                shown.append(self._reset_one(env, int(seed)))
+        return self._see(ids, shown)
 
     def step(self, action: NDArray, ids: NDArray | None = None) -> Step:
         """Step environments ``ids`` [n] (all by default): actions [n, a] (Box) or choices [n] (Discrete)."""
         rows = np.arange(self.num_envs) if ids is None else np.asarray(ids, dtype=np.int64)
         actions = self._checked(action, len(rows))
-        reward = np.empty((len(rows), self.spec.num_objectives))
-        ended, cut = np.zeros(len(rows), dtype=bool), np.zeros(len(rows), dtype=bool)
-        for row, env in enumerate(rows.tolist()):
-            reward[row], ended[row], cut[row] = self._step_one(env, actions[row])
-        truncated = (cut | (self._elapsed[rows] >= self.spec.horizon)) & ~ended
-        return Step(self._observation[rows], reward, ended, truncated)
+        shown, paid, ended, cut = self._step_each(rows.tolist(), self._own_actions(actions))
+        reward = self._checked_rewards(rows, paid)
+        for env, taken in zip(rows.tolist(), actions, strict=True):
+            self._actions[env].append(taken)
+        observation = self._see(rows, shown)
+        self._elapsed[rows] += 1
+        terminated = np.array(ended, dtype=bool)
+        truncated = (np.array(cut, dtype=bool) | (self._elapsed[rows] >= self.spec.horizon)) & ~terminated
+        return Step(observation, reward, terminated, truncated)
 
     def render(self, env: int = 0) -> NDArray:
         """A picture [height, width, 3] of one environment made with ``render_mode="rgb_array"``."""
@@ -147,42 +152,70 @@ class GymBatch:
 
     # --- one environment -----------------------------------------------------------------------------------
 
-    def _reset_one(self, env: int, seed: int) -> None:
+    def _reset_one(self, env: int, seed: int) -> Any:
+        """Start a new episode; the observation as the environment shows it."""
         self._elapsed[env], self._seeds[env], self._actions[env] = 0, seed, []
         with self._faults_named(env):
-            observation, _ = self._envs[env].reset(seed=seed)
-            self._see(env, observation)
+            self._streams.begin(env, seed)
+            return self._envs[env].reset(seed=seed)[0]
 
-    def _step_one(self, env: int, action: NDArray) -> tuple[NDArray, bool, bool]:
-        """Reward [m], terminated, truncated by the environment itself."""
-        if self._elapsed[env] == _NOT_STARTED:
-            raise EnvironmentFault(f"{self.name}: environment {env} was stepped before its first reset")
-        with self._faults_named(env):
-            taken = self._own_action(action)
-            observation, paid, terminated, truncated, _ = self._envs[env].step(taken)
-            self._see(env, observation)
-            reward = np.asarray(paid, dtype=np.float64)
-        if reward.shape != (self.spec.num_objectives,) or not np.isfinite(reward).all():
-            raise EnvironmentFault(
-                f"{self.name}: environment {env} paid {paid!r} at step {self._elapsed[env] + 1} from seed "
-                f"{self._seeds[env]}; its step must return {self.spec.num_objectives} finite rewards",
-                env,
-            )
-        self._actions[env].append(action)
-        self._elapsed[env] += 1
-        return reward, bool(terminated), bool(truncated)
+    def _step_each(self, ids: list[int], actions: NDArray) -> tuple[list[Any], ...]:
+        """Observations, rewards, terminations and truncations as the environments ``ids`` return them."""
+        elapsed = self._elapsed.tolist()
+        results = []
+        with self._streams.lent():
+            for env, action in zip(ids, actions, strict=True):
+                if elapsed[env] == _NOT_STARTED:
+                    raise EnvironmentFault(f"{self.name}: environment {env} was stepped before its first reset")
+                self._streams.enter(env, elapsed[env])
+                try:
+                    results.append(self._envs[env].step(action)[:4])
+                except Exception as fault:
+                    raise self._fault(env, fault) from fault
+        return tuple(map(list, zip(*results, strict=True))) if results else ([], [], [], [])
+
+    def _checked_rewards(self, ids: NDArray, paid: list[Any]) -> NDArray:
+        """Rewards [n, m]; refused unless every environment pays as many finite numbers as there are objectives."""
+        shape = (self.spec.num_objectives,)
+        try:
+            rewards = np.array(paid, dtype=np.float64) if paid else np.empty((0, *shape))
+            if rewards.shape[1:] == shape and np.isfinite(rewards).all():
+                return rewards
+        except (TypeError, ValueError):
+            pass  # not even alike: the first that is wrong is named
+        rows = [np.asarray(reward, dtype=np.float64) for reward in paid]
+        wrong = next(i for i, row in enumerate(rows) if row.shape != shape or not np.isfinite(row).all())
+        env = int(ids[wrong])
+        raise EnvironmentFault(
+            f"{self.name}: environment {env} paid {paid[wrong]!r} at step {self._elapsed[env] + 1} from seed "
+            f"{self._seeds[env]}; its step must return {self.spec.num_objectives} finite rewards",
+            env,
+        )
 
     def _replay(self, env: int, seed: int, actions: NDArray) -> None:
-        self._reset_one(env, seed)
+        self.reset(np.array([env]), [seed])
         for action in actions:
-            self._step_one(env, action)
+            self.step(action[None], np.array([env]))
 
-    def _see(self, env: int, observation: Any) -> None:
-        """Keep an observation, flattened; Discrete ones become one-hot."""
-        flat = np.asarray(spaces.flatten(self._observation_space, observation), dtype=np.float64)
-        if not np.isfinite(flat).all():
-            raise ValueError(f"observation {observation!r} is not finite")
-        self._observation[env] = flat
+    def _see(self, ids: NDArray, shown: list[Any]) -> NDArray:
+        """Keep observations of environments ``ids``, and return them as rows [n, observation_size]."""
+        try:
+            rows = self._encode(shown)
+        except Exception:
+            rows = np.concatenate([self._encode_one(env, seen) for env, seen in zip(ids, shown, strict=True)])
+        self._observation[ids] = rows
+        return rows
+
+    def _encode_one(self, env: int, seen: Any) -> NDArray:
+        """One row, or who has shown what cannot be one."""
+        with self._faults_named(env):
+            return self._encode([seen])
+
+    def _encode(self, shown: list[Any]) -> NDArray:
+        rows = self.spec.encode(shown)
+        if not np.isfinite(rows).all():
+            raise ValueError(f"observation {shown[0]!r} is not finite")
+        return rows
 
     def _checked(self, action: NDArray, num_rows: int) -> NDArray:
         """The actor's actions as float64 [n, a] or int64 [n], refused in any other shape."""
@@ -196,25 +229,31 @@ class GymBatch:
             )
         return actions
 
-    def _own_action(self, action: NDArray) -> Any:
-        """An actor's action -> one of the environment's action space."""
-        own = np.asarray(self.spec.action.to_environment(action)).reshape(self._action_space.shape or ())
-        return own.astype(self._action_space.dtype)[()]
+    def _own_actions(self, actions: NDArray) -> NDArray:
+        """Actors' actions -> those of the environment's action space, an axis for the environments first."""
+        own = np.asarray(self.spec.action.to_environment(actions))
+        return own.reshape(len(actions), *(self._action_space.shape or ())).astype(self._action_space.dtype)
+
+    def _fault(self, env: int, fault: Exception) -> EnvironmentFault:
+        since = f"{self._elapsed[env]} steps from seed {self._seeds[env]}"
+        where = f"{self.name}: environment {env} failed after {since}"
+        return EnvironmentFault(f"{where}: {type(fault).__name__}: {fault}", env)
 
     @contextmanager
     def _faults_named(self, env: int) -> Iterator[None]:
-        since = f"{self._elapsed[env]} steps from seed {self._seeds[env]}"
-        with faults_named(f"{self.name}: environment {env} failed after {since}", env):
+        try:
             yield
+        except Exception as fault:
+            raise self._fault(env, fault) from fault
 
 
 @contextmanager
-def faults_named(where: str, env: int | None = None) -> Iterator[None]:
+def faults_named(where: str) -> Iterator[None]:
     """Report any exception of an environment's own as an EnvironmentFault that says where it happened."""
     try:
         yield
     except Exception as fault:
-        raise EnvironmentFault(f"{where}: {type(fault).__name__}: {fault}", env) from fault
+        raise EnvironmentFault(f"{where}: {type(fault).__name__}: {fault}") from fault
 
 
 # --- making an environment and describing it ---------------------------------------------------------------
@@ -233,11 +272,11 @@ def registered_spec(env_id: str) -> gymnasium.envs.registration.EnvSpec:
 def make_env(env_id: str, **options: Any) -> gymnasium.Env:
     """One environment without a time limit: the batch counts steps itself."""
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), made_alike():
             warnings.filterwarnings("ignore", message=_NOISE)
-            return gymnasium.make(
-                registered_spec(env_id), max_episode_steps=-1, disable_env_checker=True, **options
-            )
+            # The batch sees to the order of resets and steps itself.
+            spec = replace(registered_spec(env_id), order_enforce=False)
+            return gymnasium.make(spec, max_episode_steps=-1, disable_env_checker=True, **options)
     except Exception as fault:
         raise ConfigError(
             f"{env_id} cannot be made: {type(fault).__name__}: {fault}; "
@@ -258,12 +297,10 @@ def describe_env(
     return EnvSpec(
         name=env_id,
         objectives=names if len(names) == num_objectives else numbered,
-        observation_size=count_observations(env_id, env.observation_space),
         action=describe_action(env_id, env.action_space),
         horizon=limit,
         reference_point=point or derive_reference_point(env_id, env, limit),
-        discrete_observation=isinstance(env.observation_space, spaces.Discrete),
-        observation_start=int(getattr(env.observation_space, "start", 0)),
+        **describe_observation(env_id, env.observation_space),
     )
 
 
@@ -286,29 +323,6 @@ def count_objectives(env_id: str, env: gymnasium.Env) -> int:
     return int(shape[0])
 
 
-def count_observations(env_id: str, space: spaces.Space) -> int:
-    """Length of the flattened observation."""
-    if not space.is_np_flattenable:
-        raise ConfigError(
-            f"{env_id}: observations of {space} cannot be flattened into a vector; "
-            "wrap the environment so that it returns a Box or a Discrete observation"
-        )
-    return int(spaces.flatdim(space))
-
-
-def describe_action(env_id: str, space: spaces.Space) -> ActionSpec:
-    """Discrete choices, or the bounds of a Box of floats, flattened."""
-    if isinstance(space, spaces.Discrete):
-        return ActionSpec(discrete=True, size=int(space.n), start=int(space.start))
-    if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
-        low, high = (tuple(bound.astype(np.float64).ravel().tolist()) for bound in (space.low, space.high))
-        return ActionSpec(discrete=False, size=len(low), low=low, high=high)
-    raise ConfigError(
-        f"{env_id}: actions of {space} are not supported; "
-        "wrap the environment so that it takes a Discrete or a Box of floats"
-    )
-
-
 def derive_reference_point(env_id: str, env: gymnasium.Env, horizon: int) -> tuple[float, ...]:
     """Below every return the reward space allows, [m]; below random play where it allows anything."""
     low = np.asarray(env.unwrapped.reward_space.low, dtype=np.float64)  # type: ignore[attr-defined]
@@ -325,11 +339,14 @@ def derive_reference_point(env_id: str, env: gymnasium.Env, horizon: int) -> tup
 
 def random_rewards(env_id: str, env: gymnasium.Env, seed: int) -> Iterator[NDArray]:
     """The rewards [m] of an episode of random actions, one by one."""
-    env.action_space.seed(seed)
-    with faults_named(f"{env_id}: the environment failed under random actions, seed {seed}"):
+    streams, actions = Streams([env]), deepcopy(env.action_space)
+    actions.seed(seed)
+    where = f"{env_id}: the environment failed under random actions, seed {seed}"
+    with faults_named(where), streams.lent():
+        streams.begin(0, seed)
         env.reset(seed=seed)
         done = False
         while not done:
-            _, paid, terminated, truncated, _ = env.step(env.action_space.sample())
+            _, paid, terminated, truncated, _ = env.step(actions.sample())
             done = bool(terminated or truncated)
             yield np.asarray(paid, dtype=np.float64)

@@ -72,8 +72,8 @@ class CountedEnv(gymnasium.Env):
 
 def check_action(spec: EnvSpec) -> None:
     """Refuse problems that the peers' networks have no output for."""
-    if spec.action.discrete:
+    if spec.action.chosen:
         raise ConfigError(
-            f"{spec.name} has {spec.action.size} discrete choices; this peer needs a Box of actions: "
+            f"{spec.name} has {spec.action.num_outputs} discrete choices; this peer needs a Box of actions: "
             f"use one of our methods, or another problem"
         )

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ucb_moppo.policy.networks import PAPER_NETWORK, Network, Params, add_noise, apply_mlp
+from ucb_moppo.policy.networks import PAPER_NETWORK, Network, Params, add_noise, apply_mlp, choose
 from ucb_moppo.policy.normaliser import Statistics, normalise
 
 ACTOR_PREFIX = "actor."
@@ -19,7 +19,8 @@ class ActingFunction(Protocol):
     """What rollouts and evaluations ask for actions."""
 
     def __call__(self, observation: NDArray, weight: NDArray, noise: NDArray | None = None) -> NDArray:
-        """Raw observations [K, N, d], weights [K, N, m] -> means or logits [K, N, a], with noise if given."""
+        """Raw observations [K, N, d], weights [K, N, m] -> means, logits or (MultiDiscrete) choices [K, N, a], with
+        noise if given."""
         ...
 
 
@@ -31,10 +32,10 @@ class Actors(NamedTuple):
     network: Network = PAPER_NETWORK
 
     def __call__(self, observation: NDArray, weight: NDArray, noise: NDArray | None = None) -> NDArray:
-        """Means or logits [K, N, a] for raw observations [K, N, d] under weights [K, N, m], with noise if any."""
+        """Means, logits or choices [K, N, a] for raw observations [K, N, d] under weights [K, N, m]."""
         inputs = normalise(self.observation_stats, observation.astype(np.float32))
         output = apply_mlp(self.params, inputs, weight, self.network)
-        return output if noise is None else add_noise(self.params, output, noise)
+        return choose(self.params, output if noise is None else add_noise(self.params, output, noise))
 
 
 def actors_from_tensors(tensors: Mapping[str, NDArray], network: Network = PAPER_NETWORK) -> Actors:

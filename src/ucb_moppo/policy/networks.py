@@ -7,7 +7,9 @@ and inputs alike they compute K policies at once.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import count, takewhile
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -72,8 +74,22 @@ def apply_mlp(params: Params, inputs: Array, weight: Array, network: Network = P
     for layer in network.layers:
         hidden = _linear(params, layer, hidden)
         hidden = xp.tanh(hidden) if network.activation == "tanh" else xp.maximum(hidden, hidden * 0)
-    output = _linear(params, "head", xp.concat([hidden, weight], axis=-1) if network.residual else hidden)
+    hidden = xp.concat([hidden, weight], axis=-1) if network.residual else hidden
+    outputs = [_linear(params, head, hidden) for head in heads_of(params)]
+    output = outputs[0] if len(outputs) == 1 else xp.concat(outputs, axis=-1)
     return xp.tanh(output) if network.squash else output
+
+
+def heads_of(params: Params) -> list[str]:
+    """Names of the last layers, in order: one head, or head1, head2, … where each makes a choice of its own."""
+    if "head1.bias" not in params:
+        return ["head"]
+    return list(takewhile(lambda head: f"{head}.bias" in params, (f"head{number}" for number in count(1))))
+
+
+def head_sizes(num_outputs: int, choices: Sequence[int] = ()) -> dict[str, int]:
+    """Outputs of each head by its name: all of one, or of one head for each number of choices."""
+    return {f"head{number}": size for number, size in enumerate(choices, start=1)} or {"head": num_outputs}
 
 
 def _linear(params: Params, layer: str, inputs: Array) -> Array:
@@ -87,12 +103,16 @@ def init_mlp(
     num_outputs: int,
     cells: int,
     head_gain: float,
+    choices: Sequence[int] = (),
 ) -> dict[str, NDArray]:
-    """Orthogonal kernels, zero biases; ``head_gain`` scales the last layer."""
+    """Orthogonal kernels, zero biases; ``head_gain`` scales the last layer, or one per number of ``choices``."""
     shapes = {
         "hidden1": (num_inputs + num_objectives, cells, HIDDEN_GAIN),
         "hidden2": (cells, cells, HIDDEN_GAIN),
-        "head": (cells + num_objectives, num_outputs, head_gain),
+        **{
+            head: (cells + num_objectives, size, head_gain)
+            for head, size in head_sizes(num_outputs, choices).items()
+        },
     }
     params = {}
     for layer, (fan_in, fan_out, gain) in shapes.items():
@@ -118,22 +138,46 @@ def init_params(
     discrete: bool,
     cells: int,
     log_std: float,
+    choices: Sequence[int] = (),
 ) -> dict[str, dict[str, NDArray]]:
     """Actor (Gaussian mean and a state-independent log-std, or logits) and critic (a value per objective)."""
-    actor = init_mlp(rng, observation_size, num_objectives, action_size, cells, ACTOR_GAIN)
-    if not discrete:
+    actor = init_mlp(rng, observation_size, num_objectives, action_size, cells, ACTOR_GAIN, choices)
+    if not discrete and not choices:
         actor["log_std"] = np.full(action_size, log_std, np.float32)
     critic = init_mlp(rng, observation_size, num_objectives, num_objectives, cells, CRITIC_GAIN)
     return {"actor": actor, "critic": critic}
 
 
 def add_noise(actor: Params, output: Array, noise: Array) -> Array:
-    """The actor's output [B, a] perturbed: Box by its std times normal noise, Discrete logits by Gumbel noise."""
+    """The actor's output [B, a] perturbed: Box by its std times normal noise, logits by Gumbel noise."""
     if "log_std" not in actor:
         return output + noise
     return output + output.__array_namespace__().exp(actor["log_std"])[..., None, :] * noise
 
 
+def split_logits(actor: Params, logits: Array) -> list[Array]:
+    """The logits [..., Σn] of all heads -> those of each, [..., n]."""
+    heads = heads_of(actor)
+    if len(heads) == 1:
+        return [logits]
+    ends = np.cumsum([actor[f"{head}.bias"].shape[-1] for head in heads]).tolist()
+    return [logits[..., start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+
+
+def choose(actor: Params, output: Array) -> Array:
+    """The likeliest choice of each head, [..., H], where the actor has several; else its output as it is.
+
+    Choices are numbers like the components of a Box action, NaN where the logits are not finite.
+    """
+    if heads_of(actor) == ["head"]:
+        return output
+    xp = output.__array_namespace__()
+    chosen = xp.stack([xp.argmax(logits, axis=-1) for logits in split_logits(actor, output)], axis=-1)
+    finite = xp.isfinite(output).all(axis=-1, keepdims=True)
+    return xp.where(finite, chosen.astype(output.dtype), xp.nan)
+
+
 def greedy_action(output: Array, discrete: bool) -> Array:
-    """The mean (Box) or the likeliest choice (Discrete): what evaluation and deployment use."""
+    """The mean (Box), the choices (MultiDiscrete) or the likeliest choice (Discrete): what evaluation and
+    deployment use."""
     return output.__array_namespace__().argmax(output, axis=-1) if discrete else output

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ucb_moppo.errors import ConfigError
 from ucb_moppo.policy.actors import Actors, actors_from_tensors
 from ucb_moppo.policy.networks import PAPER_NETWORK, Network, greedy_action
-from ucb_moppo.spec import EnvSpec
+from ucb_moppo.spec import EnvSpec, ObservationPart
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,28 +36,52 @@ class Policy:
         """What acts, without a leading axis."""
         return actors_from_tensors(self.tensors, self.network)
 
-    def __call__(self, observation: ArrayLike) -> Any:
+    def __call__(self, observation: Any) -> Any:
         """The deterministic action for one observation as the environment shows it, or for a batch of them.
 
-        Box actions come in the environment's own range, Discrete ones as integers.
+        Box actions come in the environment's own range, Discrete and MultiDiscrete ones as integers. A batch has
+        its axis first, in every array of a dict or a tuple.
         """
-        inputs, single = self._encode(np.asarray(observation))
+        inputs, single = self._encode(observation)
         action = self.spec.action.to_environment(self.act(inputs))
         if not single:
             return action
         return int(action[0]) if self.spec.action.discrete else action[0]
 
     def act(self, inputs: NDArray) -> NDArray:
-        """The actor's own deterministic actions for rows [B, observation_size]: [B, a] (Box) or choices [B]."""
+        """The actor's own deterministic actions for rows [B, observation_size]: [B, a] or, if Discrete, [B]."""
         weight = np.broadcast_to(self.weight.astype(np.float32), (len(inputs), len(self.weight)))
         return greedy_action(self.actors(inputs, weight), self.spec.action.discrete)
 
-    def _encode(self, observation: NDArray) -> tuple[NDArray, bool]:
+    def _encode(self, observation: Any) -> tuple[NDArray, bool]:
         """Rows [B, observation_size] of float32, and whether there was just one."""
+        if not self.spec.parts:
+            return self._encode_array(np.asarray(observation))
+        found = [(part, self._find(part, observation)) for part in self.spec.parts]
+        single = all(values.shape == part.shape for part, values in found)
+        try:
+            rows = [part.encode(values.reshape(-1, *part.shape)) for part, values in found]
+        except ValueError as fault:
+            raise ConfigError(f"{self.spec.name}: {fault}") from fault
+        return np.concatenate(rows, axis=1).astype(np.float32), single
+
+    def _find(self, part: ObservationPart, observation: Any) -> NDArray:
+        """The values of a part, of one observation or of a batch; refused unless they are there and in shape."""
+        place = f" at {list(part.path)}" if part.path else ""
+        try:
+            values = np.asarray(part.find(observation))
+        except (LookupError, TypeError) as fault:
+            raise ConfigError(
+                f"an observation without anything{place} was given; {self.spec.name} shows {part.shape} there"
+            ) from fault
+        if values.shape[max(0, values.ndim - len(part.shape)) :] != part.shape:
+            raise ConfigError(
+                f"an observation of shape {values.shape} was given{place}; {self.spec.name} has shape {part.shape}"
+            )
+        return values
+
+    def _encode_array(self, observation: NDArray) -> tuple[NDArray, bool]:
         size = self.spec.observation_size
-        if self.spec.discrete_observation:
-            numbers = np.atleast_1d(observation).astype(int) - self.spec.observation_start
-            return np.eye(size, dtype=np.float32)[numbers], observation.ndim == 0
         if observation.size % size or not observation.size:
             raise ConfigError(
                 f"an observation of shape {observation.shape} was given; {self.spec.name} has {size} numbers"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from math import prod
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,9 +14,9 @@ from msgspec import Meta, Struct, ValidationError
 from numpy.typing import NDArray
 
 from ucb_moppo.errors import ConfigError, RunFormatError
-from ucb_moppo.policy.networks import PAPER_NETWORK, Network
+from ucb_moppo.policy.networks import PAPER_NETWORK, Network, head_sizes
 from ucb_moppo.policy.policy import Policy
-from ucb_moppo.spec import ActionSpec, EnvSpec
+from ucb_moppo.spec import ActionSpec, EnvSpec, ObservationPart
 from ucb_moppo.store.storage import (
     MAX_TENSORS,
     check_format,
@@ -29,6 +30,7 @@ from ucb_moppo.store.storage import (
 FORMAT, KIND = 1, "ucb-moppo policy"
 
 Size = Annotated[int, Meta(ge=1, le=2**63 - 1)]
+Start = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Bound = float | Literal["inf", "-inf"]
 """JSON has no infinite numbers, so these are words."""
 
@@ -41,15 +43,36 @@ class StoredAction(Struct, forbid_unknown_fields=True):
     low: list[Bound]
     high: list[Bound]
     start: int = 0
+    choices: tuple[Size, ...] = ()
 
     def __post_init__(self) -> None:
         wanted = 0 if self.discrete else self.size
         if not len(self.low) == len(self.high) == wanted:
             raise ValueError(f"there are {len(self.low)} lower and {len(self.high)} upper bounds, not {wanted}")
+        if self.choices and len(self.choices) != wanted:
+            raise ValueError(f"there are {len(self.choices)} numbers of choices, not {wanted}")
 
     def to_spec(self) -> ActionSpec:
         low, high = (tuple(map(float, bounds)) for bounds in (self.low, self.high))
-        return ActionSpec(self.discrete, self.size, low, high, self.start)
+        return ActionSpec(self.discrete, self.size, low, high, self.start, self.choices)
+
+
+class StoredPart(Struct, forbid_unknown_fields=True):
+    """``ObservationPart`` as JSON."""
+
+    path: tuple[str | int, ...]
+    shape: tuple[Size, ...]
+    choices: tuple[Size, ...] = ()
+    start: tuple[Start, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.choices) != len(self.start) or (self.choices and len(self.choices) != prod(self.shape)):
+            raise ValueError(
+                f"{len(self.choices)} numbers of choices and {len(self.start)} starts do not fit shape {self.shape}"
+            )
+
+    def to_spec(self) -> ObservationPart:
+        return ObservationPart(**msgspec.structs.asdict(self))
 
 
 class StoredSpec(Struct, forbid_unknown_fields=True):
@@ -63,13 +86,20 @@ class StoredSpec(Struct, forbid_unknown_fields=True):
     reference_point: tuple[float, ...]
     discrete_observation: bool = False
     observation_start: int = 0
+    observation_parts: tuple[StoredPart, ...] = ()
 
     def __post_init__(self) -> None:
+        parts = self.observation_parts
+        if parts and sum(part.to_spec().size for part in parts) != self.observation_size:
+            raise ValueError(f"observation_parts do not make {self.observation_size} numbers")
         if len(self.reference_point) != len(self.objectives):
             raise ValueError(f"reference_point has {len(self.reference_point)} of {len(self.objectives)} numbers")
 
     def to_spec(self) -> EnvSpec:
-        return EnvSpec(**msgspec.structs.asdict(self) | {"action": self.action.to_spec()})
+        parts = tuple(part.to_spec() for part in self.observation_parts)
+        return EnvSpec(
+            **msgspec.structs.asdict(self) | {"action": self.action.to_spec(), "observation_parts": parts}
+        )
 
 
 class Conditioning(Struct):
@@ -134,7 +164,7 @@ def actor_shapes(
     spec: EnvSpec, network: Network, found: Mapping[str, tuple[int, ...]]
 ) -> dict[str, tuple[int, ...]]:
     """Shapes of what acting needs of one policy; how wide its layers are is taken from the biases ``found``."""
-    size, outputs = spec.observation_size, spec.action.size
+    size = spec.observation_size
     shapes: dict[str, tuple[int, ...]] = {"observation.mean": (size,), "observation.variance": (size,)}
     shapes["observation.count"] = ()
     inputs = size + spec.num_objectives * network.conditioned
@@ -143,10 +173,11 @@ def actor_shapes(
         shapes |= {f"actor.{layer}.kernel": (inputs, cells), f"actor.{layer}.bias": (cells,)}
         inputs = cells
     inputs += spec.num_objectives * network.residual
-    shapes |= {"actor.head.kernel": (inputs, outputs), "actor.head.bias": (outputs,)}
+    for head, outputs in head_sizes(spec.action.size, spec.action.choices).items():
+        shapes |= {f"actor.{head}.kernel": (inputs, outputs), f"actor.{head}.bias": (outputs,)}
     # Actors that explore by noise of their own making have no std to keep.
-    spread = not spec.action.discrete and (network == PAPER_NETWORK or "actor.log_std" in found)
-    return shapes | ({"actor.log_std": (outputs,)} if spread else {})
+    spread = not spec.action.chosen and (network == PAPER_NETWORK or "actor.log_std" in found)
+    return shapes | ({"actor.log_std": (spec.action.size,)} if spread else {})
 
 
 def network_to_json(network: Network) -> dict[str, Any]:
@@ -171,8 +202,12 @@ def read_spec(data: Any, path: Path) -> EnvSpec:
 
 
 def spec_to_json(spec: EnvSpec) -> dict[str, Any]:
-    """Plain data; infinite bounds become strings, which JSON can hold."""
+    """Plain data; infinite bounds become strings, which JSON can hold, and what few problems have is left out
+    where it is empty."""
     data = dataclasses.asdict(spec)
     for bound in ("low", "high"):
         data["action"][bound] = [str(x) if np.isinf(x) else x for x in data["action"][bound]]
+    for holder, name in ((data["action"], "choices"), (data, "observation_parts")):
+        if not holder[name]:
+            del holder[name]
     return data

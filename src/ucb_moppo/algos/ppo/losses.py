@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import add
+
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from ucb_moppo.policy.networks import Params
+from ucb_moppo.policy.networks import Params, split_logits
 
 LOG_2PI = float(jnp.log(2 * jnp.pi))
 
@@ -45,21 +48,27 @@ def generalised_advantages(
 
 
 def log_probability(actor: Params, output: Array, action: Array) -> Array:
-    """log π(a|s, w) from the actor's output [B, a]; actions [B, a] (Box) or [B] (Discrete) -> [B]."""
+    """log π(a|s, w) from the actor's output [B, a]; actions [B, a], or [B] if Discrete -> [B].
+
+    Heads choose independently, so their log-probabilities add up.
+    """
     if "log_std" in actor:
         log_std = actor["log_std"]
         scaled = (action - output) * jnp.exp(-log_std)
         return -0.5 * jnp.sum(scaled**2 + 2 * log_std + LOG_2PI, axis=-1)
-    log_p = jax.nn.log_softmax(output)
-    return jnp.take_along_axis(log_p, action[:, None].astype(jnp.int32), axis=-1)[:, 0]
+    chosen = action.reshape(len(action), -1).astype(jnp.int32)
+    log_ps = [jax.nn.log_softmax(logits) for logits in split_logits(actor, output)]
+    return reduce(
+        add, [jnp.take_along_axis(log_p, chosen[:, i : i + 1], axis=-1)[:, 0] for i, log_p in enumerate(log_ps)]
+    )
 
 
 def entropy(actor: Params, output: Array) -> Array:
-    """Entropy of the action distribution, [B, a] -> [B]."""
+    """Entropy of the action distribution, [B, a] -> [B]; that of independent heads adds up."""
     if "log_std" in actor:
         return jnp.broadcast_to(jnp.sum(actor["log_std"] + 0.5 * (1 + LOG_2PI)), output.shape[:1])
-    log_p = jax.nn.log_softmax(output)
-    return -jnp.sum(jnp.exp(log_p) * log_p, axis=-1)
+    log_ps = [jax.nn.log_softmax(logits) for logits in split_logits(actor, output)]
+    return reduce(add, [-jnp.sum(jnp.exp(log_p) * log_p, axis=-1) for log_p in log_ps])
 
 
 def clipped_policy_loss(log_ratio: Array, advantages: Array, clip: float) -> Array:

@@ -44,7 +44,7 @@ class PPO:
 
     def draw_noise(self, state: PolicyState, action: ActionSpec, num_steps: int, num_envs: int) -> NDArray:
         """Gumbel noise for choices, normal noise otherwise: [T, K, N, a]."""
-        return np.asarray(make_draw(num_steps, num_envs, action.size, action.discrete)(state.key))
+        return np.asarray(make_draw(num_steps, num_envs, action.num_outputs, action.chosen)(state.key))
 
     def update(
         self, state: PolicyState, rollout: Transitions, weights: NDArray

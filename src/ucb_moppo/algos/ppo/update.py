@@ -81,6 +81,7 @@ def init_policy(spec: EnvSpec, settings: PPOConfig, optimiser: Any, seed: int, p
         discrete=spec.action.discrete,
         cells=settings.cells,
         log_std=settings.log_std,
+        choices=spec.action.choices,
     )
     return PolicyState(
         params=params,

@@ -43,9 +43,10 @@ class PDMORL:
     @staticmethod
     def check(spec: EnvSpec, config: PeerConfig) -> None:
         """Refuse choices for actions, and a budget in which not every environment steps once."""
-        if spec.action.discrete:
+        if spec.action.chosen:
             raise ConfigError(
-                f"method pdmorl needs Box actions, but {spec.name} has {spec.action.size} choices (Discrete): "
+                f"method pdmorl needs Box actions, but {spec.name} has "
+                f"{spec.action.num_outputs} choices (Discrete): "
                 f"train it with one of our methods, e.g. --method ucb"
             )
         make_schedules(PDMORLSettings(**config.settings), config.steps, len(key_preferences(spec.num_objectives)))

@@ -1,0 +1,102 @@
+"""How Gymnasium's spaces become numbers: what the actor sees, and what it controls.
+
+A Dict is flattened in the order of its space (Gymnasium sorts the keys), a Tuple by position, an array row by row.
+Discrete and MultiDiscrete observations become one-hot, and so do small integers in a Box.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from ucb_moppo.errors import ConfigError
+from ucb_moppo.spec import ActionSpec, ObservationPart
+
+MAX_ONE_HOT = 256
+"""So many numbers at most does a Box of integers become as one-hot vectors; larger ones are shown as they are."""
+
+
+def describe_observation(env_id: str, space: spaces.Space) -> dict[str, Any]:
+    """What an ``EnvSpec`` says about observations, by the names of its fields."""
+    if isinstance(space, spaces.Discrete):
+        return {
+            "observation_size": int(space.n),
+            "discrete_observation": True,
+            "observation_start": int(space.start),
+        }
+    parts = tuple(describe_part(env_id, path, leaf) for path, leaf in leaves(space))
+    size = sum(part.size for part in parts)
+    if not size:
+        raise ConfigError(f"{env_id}: observations of {space} hold no number; show the agent something")
+    plain = len(parts) == 1 and not parts[0].path and not parts[0].choices
+    return {"observation_size": size, "observation_parts": () if plain else parts}
+
+
+def leaves(space: spaces.Space, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], spaces.Space]]:
+    """The spaces without others in them and how to come to each, in order."""
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        inner = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
+        for key, part in inner:
+            yield from leaves(part, (*path, key))
+    else:
+        yield path, space
+
+
+def describe_part(env_id: str, path: tuple[Any, ...], space: spaces.Space) -> ObservationPart:
+    """How one array of an observation is shown; refused if it is none of a fixed size."""
+    if isinstance(space, spaces.Discrete):
+        return ObservationPart(path, (), (int(space.n),), (int(space.start),))
+    if isinstance(space, spaces.MultiDiscrete):
+        return ObservationPart(path, space.shape, integers(space.nvec), integers(space.start))
+    if isinstance(space, spaces.Box):
+        return ObservationPart(path, space.shape, *small_integers(space))
+    if isinstance(space, spaces.MultiBinary):
+        return ObservationPart(path, tuple(space.shape))
+    raise ConfigError(
+        f"{env_id}: observations of {space} cannot be flattened into a vector; wrap the environment so that it "
+        "returns Box, Discrete, MultiDiscrete or MultiBinary observations, or a Dict or Tuple of these"
+    )
+
+
+def integers(array: Any) -> tuple[int, ...]:
+    return tuple(int(number) for number in np.ravel(array))
+
+
+def small_integers(space: spaces.Box) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """How many values each number of a Box takes and which is the smallest; empty where one-hot does not pay.
+
+    It does not for numbers with a fraction or many values, nor for two values, which one number tells apart.
+    """
+    if not np.issubdtype(space.dtype, np.integer):
+        return (), ()
+    counts = [int(high) - int(low) + 1 for low, high in zip(space.low.ravel(), space.high.ravel(), strict=True)]
+    if sum(counts) > MAX_ONE_HOT or max(counts, default=0) <= 2:
+        return (), ()
+    return tuple(counts), integers(space.low)
+
+
+def describe_action(env_id: str, space: spaces.Space) -> ActionSpec:
+    """One choice, several independent ones, or the bounds of a Box of floats, flattened."""
+    if isinstance(space, spaces.Discrete):
+        return ActionSpec(discrete=True, size=int(space.n), start=int(space.start))
+    if isinstance(space, spaces.MultiDiscrete):
+        return describe_choices(integers(space.nvec), integers(space.start))
+    if isinstance(space, spaces.MultiBinary):
+        size = int(np.prod(space.shape))
+        return describe_choices((2,) * size, (0,) * size)
+    if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
+        low, high = (tuple(bound.astype(np.float64).ravel().tolist()) for bound in (space.low, space.high))
+        return ActionSpec(discrete=False, size=len(low), low=low, high=high)
+    raise ConfigError(
+        f"{env_id}: actions of {space} are not supported; "
+        "wrap the environment so that it takes a Discrete, a MultiDiscrete, a MultiBinary or a Box of floats"
+    )
+
+
+def describe_choices(choices: tuple[int, ...], start: tuple[int, ...]) -> ActionSpec:
+    """Independent choices, each among so many that begin at ``start``."""
+    high = tuple(float(first + count - 1) for first, count in zip(start, choices, strict=True))
+    return ActionSpec(False, len(choices), tuple(map(float, start)), high, choices=choices)
