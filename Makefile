@@ -12,7 +12,7 @@ help:
 	@echo "make demo    train on Swimmer for about two minutes and show what was found"
 	@echo "make test    run every test"
 	@echo "make lint    ruff, mypy and who may import whom"
-	@echo "make bench   throughput of training against raw physics, for the six problems"
+	@echo "make bench   throughput of training against raw physics, and native problems against the adapter"
 	@echo "make docs    check that links and commands in the documents hold"
 
 $(READY): pyproject.toml constraints.txt
@@ -49,6 +49,7 @@ format: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/throughput.py
+	$(BIN)/python benchmarks/adapter.py
 	$(BIN)/python benchmarks/checkpoint_cost.py
 
 docs: $(READY)

@@ -5,12 +5,12 @@ import re
 
 import numpy as np
 import pytest
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, MultiBinary
 from numpy.random import mtrand
 
 from ucb_moppo.envs import list_mo_gymnasium_ids, make_batch, make_spec
 from ucb_moppo.envs.adapter import GymBatch, make_env
-from ucb_moppo.envs.flattening import small_integers
+from ucb_moppo.envs.flattening import count_values
 from ucb_moppo.envs.streams import python_draws
 from ucb_moppo.errors import ConfigError, EnvironmentFault
 from ucb_moppo.spec import ActionSpec
@@ -113,44 +113,47 @@ def test_discrete_observations_become_one_hot():
 
 
 def test_a_dict_is_flattened_in_the_order_of_its_space():
-    """Sorted: door one-hot of 3, lamps, the pair one-hot of 2 + 3 and (a Box of small integers) of 5, place."""
+    """Sorted: door one-hot of 3, lamps, the pair (one-hot of 2 + 3; a small integer as it is), place."""
     batch = probe("Room", 1)
-    assert [part.path for part in batch.spec.observation_parts] == [
-        ("door",),
-        ("lamps",),
-        ("pair", 0),
-        ("pair", 1),
-        ("place",),
-    ]
+    paths = [part.path for part in batch.spec.observation_parts]
+    assert paths == [("door",), ("lamps",), ("pair", 0), ("pair", 1), ("place",)]
     first = batch.reset(np.array([0]), [0])
-    np.testing.assert_array_equal(first, [[1, 0, 0, 0, 1, 0, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0.5, 0]])
+    np.testing.assert_array_equal(first, [[1, 0, 0, 0, 1, 0, 1, 1, 0, 0, 0, 0.5, 0]])
     step = batch.step(np.array([0]))
-    np.testing.assert_array_equal(step.observation, [[0, 1, 0, 1, 1, 0, 1, 0, 1, 0, 0, 1, 0, 0, 0, 0.5, -0.1]])
+    np.testing.assert_array_equal(step.observation, [[0, 1, 0, 1, 1, 0, 1, 0, 1, 0, 1, 0.5, -0.1]])
 
 
 @pytest.mark.parametrize(
-    ("space", "choices", "start"),
+    ("space", "choices"),
     [
-        (Box(0, 63, (2,), np.int32), (64, 64), (0, 0)),
-        (Box(np.array([-1, 4]), np.array([1, 5]), dtype=np.int64), (3, 2), (-1, 4)),
-        (Box(0, 127, (2,), np.int32), (128, 128), (0, 0)),
-        (Box(0, 128, (2,), np.int32), (), ()),  # 258 numbers are too many
-        (Box(0, 1, (3,), np.int8), (), ()),  # 0 and 1 tell all there is
-        (Box(0, 255, (2, 3), np.uint8), (), ()),
-        (Box(-np.inf, np.inf, (2,), np.int64), (), ()),
-        (Box(0, 4, (2,), np.float32), (), ()),
+        (Box(0, 63, (2,), np.int32), (64, 64)),
+        (Box(np.array([-9, 4]), np.array([9, 5]), dtype=np.int64), (19, 2)),
+        (Box(0, 127, (2,), np.int32), (128, 128)),
+        (Box(0, 128, (2,), np.int32), ()),  # 258 numbers are too many
+        (Box(0, 15, (3,), np.int8), ()),  # and 16 values too few
+        (Box(0, 255, (2, 3), np.uint8), ()),
+        (Box(-np.inf, np.inf, (2,), np.int64), ()),
+        (Box(0, 40, (2,), np.float32), ()),
+        (MultiBinary(40), ()),
     ],
 )
-def test_small_integers_of_a_box_become_one_hot(space, choices, start):
-    assert small_integers(space) == (choices, start)
+def test_integers_of_some_dozens_of_values_are_worth_one_hot_vectors(space, choices):
+    assert count_values(space) == choices
 
 
-def test_fruit_tree_shows_where_it_is_as_one_hot():
+def test_fruit_tree_shows_where_it_is_as_one_hot_and_as_numbers():
     """Depth 6: level and place are two integers of 64 values."""
     batch = make_batch("fruit-tree-v0", 1)
-    assert batch.spec.observation_size == 128
-    assert np.flatnonzero(batch.reset(np.array([0]), [0])[0]).tolist() == [0, 64]
-    assert np.flatnonzero(batch.step(np.array([1])).observation[0]).tolist() == [1, 64 + 1]
+    assert batch.spec.observation_size == 130
+    batch.reset(np.array([0]), [0])
+    batch.step(np.array([1]))
+    shown = batch.step(np.array([1])).observation[0]  # level 2, its fourth place
+    assert np.flatnonzero(shown[:128]).tolist() == [2, 64 + 3]
+    assert shown[128:].tolist() == [2, 3]
+
+
+def test_few_values_are_shown_as_they_are():
+    assert make_spec("deep-sea-treasure-v0").observation_size == 2
 
 
 def test_an_observation_outside_its_space_is_reported():
@@ -158,7 +161,7 @@ def test_an_observation_outside_its_space_is_reported():
     batch.step(np.array([0, 0]))
     batch.step(np.array([0]), ids=np.array([1]))
     with pytest.raises(
-        EnvironmentFault, match=r"environment 1 failed after 2 steps.* \[3\] lies outside its space"
+        EnvironmentFault, match=r"environment 1 failed after 2 steps.* \[21\] lies outside its space"
     ):
         batch.step(np.array([0, 0]))
 

@@ -204,10 +204,10 @@ class Room(Counter):
 class Outside(Counter):
     """Shows a small integer that leaves its space at the third step."""
 
-    observation_space = Box(0, 2, (1,), np.int32)
+    observation_space = Box(0, 20, (1,), np.int32)
 
     def look(self) -> Any:
-        return np.array([self.time], dtype=np.int32)
+        return np.array([7 * self.time], dtype=np.int32)
 
 
 class Locks(gymnasium.Env):

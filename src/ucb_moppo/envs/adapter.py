@@ -84,7 +84,7 @@ class GymBatch:
         return self._see(ids, shown)
 
     def step(self, action: NDArray, ids: NDArray | None = None) -> Step:
-        """Step environments ``ids`` [n] (all by default): actions [n, a] (Box) or choices [n] (Discrete)."""
+        """Step environments ``ids`` [n] (all by default): actions [n, a], or choices [n] if Discrete."""
         rows = np.arange(self.num_envs) if ids is None else np.asarray(ids, dtype=np.int64)
         actions = self._checked(action, len(rows))
         shown, paid, ended, cut = self._step_each(rows.tolist(), self._own_actions(actions))
@@ -150,7 +150,7 @@ class GymBatch:
         for env in self._envs:
             env.close()
 
-    # --- one environment -----------------------------------------------------------------------------------
+    # --- the environments themselves -------------------------------------------------------------------------
 
     def _reset_one(self, env: int, seed: int) -> Any:
         """Start a new episode; the observation as the environment shows it."""
@@ -176,21 +176,25 @@ class GymBatch:
 
     def _checked_rewards(self, ids: NDArray, paid: list[Any]) -> NDArray:
         """Rewards [n, m]; refused unless every environment pays as many finite numbers as there are objectives."""
-        shape = (self.spec.num_objectives,)
+        shape = (len(paid), self.spec.num_objectives)
         try:
-            rewards = np.array(paid, dtype=np.float64) if paid else np.empty((0, *shape))
-            if rewards.shape[1:] == shape and np.isfinite(rewards).all():
-                return rewards
+            rewards = np.array(paid, dtype=np.float64) if paid else np.empty(shape)
         except (TypeError, ValueError):
-            pass  # not even alike: the first that is wrong is named
-        rows = [np.asarray(reward, dtype=np.float64) for reward in paid]
-        wrong = next(i for i, row in enumerate(rows) if row.shape != shape or not np.isfinite(row).all())
-        env = int(ids[wrong])
-        raise EnvironmentFault(
-            f"{self.name}: environment {env} paid {paid[wrong]!r} at step {self._elapsed[env] + 1} from seed "
-            f"{self._seeds[env]}; its step must return {self.spec.num_objectives} finite rewards",
-            env,
-        )
+            rewards = np.empty(0)  # not even alike
+        if rewards.shape != shape or not np.isfinite(rewards).all():
+            for env, reward in zip(ids.tolist(), paid, strict=True):
+                self._check_reward(env, reward)
+        return rewards
+
+    def _check_reward(self, env: int, paid: Any) -> None:
+        with self._faults_named(env):
+            reward = np.asarray(paid, dtype=np.float64)
+        if reward.shape != (self.spec.num_objectives,) or not np.isfinite(reward).all():
+            raise EnvironmentFault(
+                f"{self.name}: environment {env} paid {paid!r} at step {self._elapsed[env] + 1} from seed "
+                f"{self._seeds[env]}; its step must return {self.spec.num_objectives} finite rewards",
+                env,
+            )
 
     def _replay(self, env: int, seed: int, actions: NDArray) -> None:
         self.reset(np.array([env]), [seed])

@@ -1,12 +1,14 @@
 """How Gymnasium's spaces become numbers: what the actor sees, and what it controls.
 
 A Dict is flattened in the order of its space (Gymnasium sorts the keys), a Tuple by position, an array row by row.
-Discrete and MultiDiscrete observations become one-hot, and so do small integers in a Box.
+Discrete and MultiDiscrete observations become one-hot; integers of some dozens of values in a Box are shown as
+one-hot vectors and as they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,8 @@ from ucb_moppo.spec import ActionSpec, ObservationPart
 
 MAX_ONE_HOT = 256
 """So many numbers at most does a Box of integers become as one-hot vectors; larger ones are shown as they are."""
+MAX_PLAIN = 16
+"""A Box of integers none of which takes more values is shown as it is: a network tells so few apart by itself."""
 
 
 def describe_observation(env_id: str, space: spaces.Space) -> dict[str, Any]:
@@ -27,7 +31,7 @@ def describe_observation(env_id: str, space: spaces.Space) -> dict[str, Any]:
             "discrete_observation": True,
             "observation_start": int(space.start),
         }
-    parts = tuple(describe_part(env_id, path, leaf) for path, leaf in leaves(space))
+    parts = tuple(part for path, leaf in leaves(space) for part in describe_parts(env_id, path, leaf))
     size = sum(part.size for part in parts)
     if not size:
         raise ConfigError(f"{env_id}: observations of {space} hold no number; show the agent something")
@@ -45,37 +49,33 @@ def leaves(space: spaces.Space, path: tuple[Any, ...] = ()) -> Iterator[tuple[tu
         yield path, space
 
 
-def describe_part(env_id: str, path: tuple[Any, ...], space: spaces.Space) -> ObservationPart:
+def describe_parts(env_id: str, path: tuple[Any, ...], space: spaces.Space) -> list[ObservationPart]:
     """How one array of an observation is shown; refused if it is none of a fixed size."""
     if isinstance(space, spaces.Discrete):
-        return ObservationPart(path, (), (int(space.n),), (int(space.start),))
+        return [ObservationPart(path, (), (int(space.n),), (int(space.start),))]
     if isinstance(space, spaces.MultiDiscrete):
-        return ObservationPart(path, space.shape, integers(space.nvec), integers(space.start))
-    if isinstance(space, spaces.Box):
-        return ObservationPart(path, space.shape, *small_integers(space))
-    if isinstance(space, spaces.MultiBinary):
-        return ObservationPart(path, tuple(space.shape))
+        return [ObservationPart(path, space.shape, integers(space.nvec), integers(space.start))]
+    if isinstance(space, spaces.Box | spaces.MultiBinary):
+        plain, choices = ObservationPart(path, tuple(space.shape)), count_values(space)
+        # One-hot tells values apart that have nothing to do with each other, the number itself which are near.
+        one_hot = [replace(plain, choices=choices, start=integers(space.low))] if choices else []  # type: ignore[union-attr]
+        return [*one_hot, plain]
     raise ConfigError(
         f"{env_id}: observations of {space} cannot be flattened into a vector; wrap the environment so that it "
         "returns Box, Discrete, MultiDiscrete or MultiBinary observations, or a Dict or Tuple of these"
     )
 
 
+def count_values(space: spaces.Box | spaces.MultiBinary) -> tuple[int, ...]:
+    """How many values each number takes, where they are integers and one-hot vectors pay; else empty."""
+    if not isinstance(space, spaces.Box) or not np.issubdtype(space.dtype, np.integer):
+        return ()
+    counts = [int(high) - int(low) + 1 for low, high in zip(space.low.ravel(), space.high.ravel(), strict=True)]
+    return tuple(counts) if max(counts, default=0) > MAX_PLAIN and sum(counts) <= MAX_ONE_HOT else ()
+
+
 def integers(array: Any) -> tuple[int, ...]:
     return tuple(int(number) for number in np.ravel(array))
-
-
-def small_integers(space: spaces.Box) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """How many values each number of a Box takes and which is the smallest; empty where one-hot does not pay.
-
-    It does not for numbers with a fraction or many values, nor for two values, which one number tells apart.
-    """
-    if not np.issubdtype(space.dtype, np.integer):
-        return (), ()
-    counts = [int(high) - int(low) + 1 for low, high in zip(space.low.ravel(), space.high.ravel(), strict=True)]
-    if sum(counts) > MAX_ONE_HOT or max(counts, default=0) <= 2:
-        return (), ()
-    return tuple(counts), integers(space.low)
 
 
 def describe_action(env_id: str, space: spaces.Space) -> ActionSpec:
