@@ -56,11 +56,12 @@ class NativeBatch:
         self._derived = {name: self._batch.bind(name) for name in problem.fields if name != CONTACT_FORCES}
         # MuJoCo's fields lag behind the state by a part of a step, so they belong to what is saved.
         fields = blank_state(problem, model)[2]
-        self._fields = {name: np.repeat(array, num_envs, axis=0) for name, array in fields.items()}
+        self._compared = {name: np.repeat(fields[name], num_envs, axis=0) for name in problem.compared}
         self._scratch = mujoco.MjData(model)
         self._choices = np.array(problem.choices)
-        self._duration = float(model.opt.timestep * problem.frame_skip)
         self._init_qpos, self._init_qvel = self._scratch.qpos.copy(), self._scratch.qvel.copy()
+        duration = float(model.opt.timestep * problem.frame_skip)
+        self._constants = (duration, self._init_qpos, model.body_mass.copy())
         self._init_state = self._batch.state[0].copy()
         self._ids = np.arange(num_envs)
         self._elapsed = np.zeros(num_envs, dtype=np.int64)
@@ -79,10 +80,8 @@ class NativeBatch:
         # which the first step would differ in its last bits.
         self._run(self._batch.forward, ids=np.sort(ids))  # sorted is what MuJoCo asks for
         self._elapsed[ids], self._seeds[ids] = 0, list(seeds)
-        fields = self._read_fields(ids)
-        if self.problem.feels_contact:
-            fields[CONTACT_FORCES][:] = 0  # as Gymnasium has it: nothing is felt before the first step
-        self._keep_fields(ids, fields)
+        fields = self._read_fields(ids, self._no_forces)
+        self._keep_compared(ids, fields)
         return observe(self.problem, self._qpos[ids], self._qvel[ids], fields)
 
     def step(self, action: NDArray, ids: NDArray | None = None) -> Step:
@@ -91,38 +90,30 @@ class NativeBatch:
         rows: slice | NDArray = slice(None) if ids is None else np.asarray(ids, dtype=np.int32)
         applied = self._applied(action, rows)
         before = self._qpos[rows].copy()
-        fields_before = {name: self._fields[name][rows] for name in self.problem.compared}
+        fields_before = {name: kept[rows] for name, kept in self._compared.items()}
         self._ctrl[rows] = applied
         self._run(self._batch.step, ids=None if ids is None else np.sort(ids), nstep=self.problem.frame_skip)
         self._elapsed[rows] += 1
         # Contiguous copies: arithmetic on views of MuJoCo's long state rows costs several times as much.
         qpos, qvel = self._qpos[rows].copy(), self._qvel[rows].copy()
-        fields = self._read_fields(rows)
+        fields = self._read_fields(rows, self._contact_forces)
         healthy = None if self.problem.healthy is None else self.problem.healthy(qpos, qvel)
         reward = self.problem.reward(
-            Motion(
-                before,
-                qpos,
-                applied,
-                self._duration,
-                self._init_qpos,
-                healthy,
-                fields_before,
-                fields,
-                self._batch.model.body_mass,
-            )
+            Motion(before, qpos, applied, *self._constants, healthy, fields_before, fields)
         )
-        self._keep_fields(rows, fields)
+        self._keep_compared(rows, fields)
         terminated = np.zeros(len(qpos), dtype=bool) if healthy is None else ~healthy
         truncated = (self._elapsed[rows] >= self.spec.horizon) & ~terminated
         return Step(observe(self.problem, qpos, qvel, fields), reward, terminated, truncated)
 
-    def _read_fields(self, rows: slice | NDArray) -> dict[str, NDArray]:
+    def _read_fields(self, rows: slice | NDArray, forces: Callable[[NDArray], NDArray]) -> dict[str, NDArray]:
         """What the problem needs of MuJoCo's fields after a call, [n, …] each, in fresh arrays."""
         fields = {name: bound[rows].copy() for name, bound in self._derived.items()}
-        if self.problem.feels_contact:
-            fields[CONTACT_FORCES] = self._contact_forces(self._ids[rows])
-        return fields
+        return fields | ({CONTACT_FORCES: forces(self._ids[rows])} if self.problem.feels_contact else {})
+
+    def _no_forces(self, ids: NDArray) -> NDArray:
+        """What is felt before the first step, as Gymnasium has it: nothing."""
+        return np.zeros((len(ids), self._batch.model.nbody, 6))
 
     def _contact_forces(self, ids: NDArray) -> NDArray:
         """Forces on the bodies of environments ``ids``, [n, bodies, 6]: what MuJoCo leaves to its caller."""
@@ -134,9 +125,9 @@ class NativeBatch:
             forces[row] = data.cfrc_ext
         return forces
 
-    def _keep_fields(self, rows: slice | NDArray, fields: Fields) -> None:
-        for name, array in fields.items():
-            self._fields[name][rows] = array
+    def _keep_compared(self, rows: slice | NDArray, fields: Fields) -> None:
+        for name, kept in self._compared.items():
+            kept[rows] = fields[name]
 
     def _applied(self, action: NDArray, rows: slice | NDArray) -> NDArray:
         """Actions [n, a], or choices [n], as the actuators take them: a finite row per environment or refused."""
@@ -169,7 +160,7 @@ class NativeBatch:
             "physics": self._batch.state.copy(),
             "elapsed": self._elapsed.copy(),
             "seeds": self._seeds.copy(),
-            **{f"field.{name}": self._fields[name].copy() for name in self.problem.compared},
+            **{f"field.{name}": kept.copy() for name, kept in self._compared.items()},
         }
 
     def set_state(self, state: Mapping[str, NDArray]) -> None:
@@ -187,8 +178,8 @@ class NativeBatch:
             )
         self._batch.state[:] = physics
         self._elapsed[:], self._seeds[:] = elapsed, state["seeds"]
-        for name in self.problem.compared:
-            self._fields[name][:] = state[f"field.{name}"]
+        for name, kept in self._compared.items():
+            kept[:] = state[f"field.{name}"]
 
     def _since(self, env: int) -> str:
         """How to come to where an environment stands."""

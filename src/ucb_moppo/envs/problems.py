@@ -39,10 +39,10 @@ class Motion(NamedTuple):
     action: Array  # [B, a] as applied, that is clipped to the actuators' range
     duration: float  # seconds: timestep times frame skip
     initial: Array  # [nq] the model's initial positions, without reset noise
+    masses: Array = np.empty(0)  # [bodies]
     healthy: NDArray[np.bool_] | None = None  # [B] where the episode goes on; None: everywhere
     fields_before: Fields = NO_FIELDS  # [B, …] the problem's fields before the step
     fields_after: Fields = NO_FIELDS  # [B, …] and after it
-    masses: Array = np.empty(0)  # [bodies]
 
 
 @dataclass(frozen=True)
