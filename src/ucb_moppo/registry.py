@@ -195,7 +195,9 @@ SURROGATES = Registry(
 SELECTIONS = Registry(
     "selection",
     {
-        "focused": Entry("ucb_moppo.search.selection:select_focused", "half where the front grows, half spread"),
+        "focused": Entry(
+            "ucb_moppo.search.selection:select_focused", "a quarter where the front grows, the rest spread"
+        ),
         "sequential": Entry("ucb_moppo.search.selection:select_sequential", "one at a time, seeing those before"),
         "top_n": Entry("ucb_moppo.search.selection:select_top_n", "score once and take the best N"),
     },

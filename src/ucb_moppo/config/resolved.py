@@ -20,7 +20,7 @@ from ucb_moppo.registry import EXECUTORS
 from ucb_moppo.search.search_settings import SearchConfig, SearchSettings
 from ucb_moppo.spec import EnvSpec
 
-NUM_ENVIRONMENTS, MAX_ROLLOUT_STEPS = 100, 100
+NUM_ENVIRONMENTS, MAX_ROLLOUT_STEPS = 100, 50
 """Environments of a run, over all sub-spaces, and their steps in an iteration."""
 MIN_ITERATIONS, MIN_ROLLOUT_STEPS = 50, 10
 """A short run has shorter rollouts, down to these, so that it is updated as often as this."""
@@ -258,7 +258,7 @@ def decide_entropy(ppo: PPOSettings, spec: EnvSpec) -> float:
     """The bonus for choices, which settle early on the first that pays; Box actions keep their noise without."""
     if ppo.entropy_coefficient is not None:
         return ppo.entropy_coefficient
-    return CHOICE_ENTROPY if spec.action.discrete else 0.0
+    return CHOICE_ENTROPY if spec.action.chosen else 0.0
 
 
 def decide_acquisition(num_objectives: int) -> str:

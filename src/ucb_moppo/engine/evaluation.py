@@ -127,14 +127,14 @@ class ActionNoise:
     def __init__(self, starts: list[tuple[int, int]], action: ActionSpec, horizon: int) -> None:
         streams = sorted(set(starts))
         self._rows = np.array([streams.index(start) for start in starts])
-        shape = (horizon, action.size)
-        self._drawn = np.stack([self._draw(start, action.discrete, shape) for start in streams])
+        shape = (horizon, action.num_outputs)
+        self._drawn = np.stack([self._draw(start, action.chosen, shape) for start in streams])
 
     @staticmethod
-    def _draw(start: tuple[int, int], discrete: bool, shape: tuple[int, int]) -> NDArray:
+    def _draw(start: tuple[int, int], chosen: bool, shape: tuple[int, int]) -> NDArray:
         """Gumbel noise for choices, normal noise otherwise: [horizon, a]."""
         rng = np.random.default_rng(episode_seed(EVALUATION_SEED, ACTIONS, *start))
-        return (rng.gumbel(size=shape) if discrete else rng.standard_normal(shape)).astype(np.float32)
+        return (rng.gumbel(size=shape) if chosen else rng.standard_normal(shape)).astype(np.float32)
 
     def at(self, time: int) -> NDArray:
         """[K·E, a] of one step."""

@@ -19,7 +19,7 @@ from ucb_moppo.config import MoppoConfig
 from ucb_moppo.engine.archive import Archive
 from ucb_moppo.engine.evaluation import Evaluation
 from ucb_moppo.engine.learner import Diverged, Event, Iteration, Plan, Snapshot, StageRecord
-from ucb_moppo.engine.population import NUM_CHANCES, Divergence
+from ucb_moppo.engine.population import NUM_CHANCES, Divergence, by_policy, by_subspace
 from ucb_moppo.engine.probes import make_run_decomposition
 from ucb_moppo.engine.shard import Timing
 from ucb_moppo.errors import DivergenceError, RunFormatError
@@ -221,13 +221,19 @@ class Trainer:
         while self.iteration < end:
             iterations = range(self.iteration, min(self.iteration + self.executor.part_iterations, end))
             with self._timed("selecting"):
-                weights = np.stack([choices.of(self._chosen_at(stage, i)).weights for i in iterations])
+                weights = np.stack([self._weights(stage, choices, i) for i in iterations])
             with self._timed("training"):
                 self._reports.append(self.executor.train(weights))
             self._density += sum(self._density_of(stage, row) for row in weights)
             self.iteration += len(iterations)
             yield Iteration(self.iteration)
         return choices.of(self._chosen_at(stage, end - 1))
+
+    def _weights(self, stage: Stage, choices: Choices, iteration: int) -> NDArray:
+        """Weights [K, N, m] of an iteration: those chosen, handed on from environment to environment every period."""
+        chosen = choices.of(self._chosen_at(stage, iteration)).weights
+        turn = iteration // self.config.search.resample_iterations if self.config.shared_iterations else 0
+        return by_subspace(np.roll(by_policy(chosen, self._group(stage), 0), turn, axis=1), self._group(stage), 0)
 
     def _group(self, stage: Stage) -> int:
         """Neighbouring sub-spaces that share a policy in a stage."""

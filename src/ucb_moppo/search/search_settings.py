@@ -29,7 +29,7 @@ class SearchSettings:
     """M, candidate weights in each sub-space."""
     active: Annotated[int | None, "an equal part of 100 environments"] = None
     """N, weights trained on at a time in each sub-space, with one environment each."""
-    samples: Annotated[int | None, "100 steps of each environment, fewer in a short run"] = None
+    samples: Annotated[int | None, "50 steps of each environment, fewer in a short run"] = None
     """Samples per sub-space and iteration, shared by its environments."""
     replicas: int = 1
     """R, independent policies per sub-space, merged into one front."""

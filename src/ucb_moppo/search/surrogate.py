@@ -7,7 +7,7 @@ about all weights and objectives together. What is done with them (optimism, hyp
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -249,24 +249,33 @@ class Standard:
 
 @dataclass(frozen=True, eq=False)
 class SharedEnsemble:
-    """B linear models of all objectives, each fitted to the same rows for all of them, and what they leave over."""
+    """B linear models of all objectives, each fitted to rows of its own, believed as far as they are right."""
 
     members: list[Ridge]
     inputs: Standard
     targets: Standard
+    skill: float
+    """In [0, 1]: what their predictions are multiplied by."""
     noise: FloatArray
-    """[B, m] a residual for each member, standardised: what it holds for luck."""
+    """[B, m] of each member in raw units: what it holds for luck."""
+
+    def predict(self, features: FloatArray) -> FloatArray:
+        """Changes [B, n, m] that the members foresee, without luck."""
+        inputs = self.inputs.to(features)
+        return self.skill * np.stack([self.targets.back(member.predict(inputs)) for member in self.members])
 
     def draw(self, situations: Situations) -> FloatArray:
-        """Changes [B, n, m]: the member's prediction with its residual, the same in every situation."""
-        features = self.inputs.to(situations.features())
-        raw = [self.targets.back(m.predict(features) + e) for m, e in zip(self.members, self.noise, strict=True)]
-        return np.stack(raw)
+        """Changes [B, n, m]: the member's prediction and its luck, the same in every situation."""
+        return self.predict(situations.features()) + self.noise[:, None]
 
 
 @dataclass(frozen=True)
 class BaggedRidge:
-    """Bagging of ridge regressions on the situations of all policies; old stages count less."""
+    """Bagging of ridge regressions on the situations of all policies; old stages count less.
+
+    Early stages change much and later ones little, so a line through them foresees what will not come. Therefore the
+    last stage is foreseen from those before it, and predictions count by how much better than "no change" that was.
+    """
 
     num_members: int = 10
     strength: float = 10.0
@@ -279,22 +288,38 @@ class BaggedRidge:
         known = _usable(situations, changes)
         situations, changes = situations.where(known), changes[known]
         if len(changes) < MIN_ROWS or all(_is_constant(column) for column in changes.T):
-            return NoChange(
-                np.array([_wide_std(c, s) for c, s in zip(changes.T, prior_std, strict=True)]), self.num_members
-            )
+            std = np.array([_wide_std(c, s) for c, s in zip(changes.T, prior_std, strict=True)])
+            return NoChange(std, self.num_members)
+        fitted = self._fit_members(situations, changes, seed, self._skill(situations, changes, seed))
+        share = self._shares(situations)
+        left = changes - fitted.predict(situations.features()).mean(axis=0)
+        size = np.sqrt((share[:, None] * left**2).sum(axis=0))
+        return replace(fitted, noise=even_scores(self.num_members)[:, None] * size)
+
+    def _shares(self, situations: Situations) -> FloatArray:
+        """How much each row counts, [n]; 1 in all."""
+        trust = self.memory**situations.age
+        return np.asarray(trust / trust.sum())
+
+    def _skill(self, situations: Situations, changes: FloatArray, seed: int) -> float:
+        """The share of the last stage's squared changes that those before it foresee; 0 if none."""
+        last = situations.age == situations.age.min()
+        if last.all() or (~last).sum() < MIN_ROWS:
+            return 0.0
+        before = self._fit_members(situations.where(~last), changes[~last], seed, 1.0)
+        foreseen = before.predict(situations.where(last).features()).mean(axis=0)
+        scale = _safe_scale(changes)
+        missed = float((((changes[last] - foreseen) / scale) ** 2).sum())
+        whole = float(((changes[last] / scale) ** 2).sum())
+        return max(0.0, 1 - missed / whole) if whole > 0 else 0.0
+
+    def _fit_members(self, situations: Situations, changes: FloatArray, seed: int, skill: float) -> SharedEnsemble:
         features = situations.features()
         inputs, targets = Standard.of(features), Standard.of(changes)
-        x, y, trust = inputs.to(features), targets.to(changes), self.memory**situations.age
-        rng = np.random.default_rng(seed)
-        share = trust / trust.sum()
-        draws = [rng.choice(len(y), len(y), p=share) for _ in range(self.num_members)]
+        x, y, rng = inputs.to(features), targets.to(changes), np.random.default_rng(seed)
+        draws = [rng.choice(len(y), len(y), p=self._shares(situations)) for _ in range(self.num_members)]
         members = [Ridge(alpha=self.strength).fit(x[rows], y[rows]) for rows in draws]
-        left = np.stack([y - member.predict(x) for member in members])
-        picked = rng.choice(len(y), self.num_members, p=share)
-        noise = Standard.of(left[np.arange(self.num_members), picked]).to(left[np.arange(self.num_members), picked])
-        # A few draws scatter: brought to the size of what the members leave over altogether.
-        size = np.sqrt(np.einsum("bnm,n->m", left**2, share) / self.num_members)
-        return SharedEnsemble(members, inputs, targets, noise * size)
+        return SharedEnsemble(members, inputs, targets, skill, np.zeros((self.num_members, y.shape[1])))
 
 
 def shared_ridge(search: SearchConfig) -> BaggedRidge:

@@ -57,7 +57,7 @@ def evaluated_weights(run: Run) -> NDArray:
 
 def check_can_sample(run: Run) -> None:
     """Refuse to sample from actors that have learnt no distribution, or whose std is not kept."""
-    if not run.spec.action.discrete and "actor.log_std" not in run.tensors():
+    if not run.spec.action.chosen and "actor.log_std" not in run.tensors():
         raise ConfigError(
             f"the policies of {run.path} ({run.config.get('method')}) come without a standard deviation: there is "
             f"nothing to sample from; evaluate them with --actions deterministic"
