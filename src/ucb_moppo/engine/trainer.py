@@ -230,7 +230,7 @@ class Trainer:
         return choices.of(self._chosen_at(stage, end - 1))
 
     def _weights(self, stage: Stage, choices: Choices, iteration: int) -> NDArray:
-        """Weights [K, N, m] of an iteration: those chosen, handed on from environment to environment every period."""
+        """Weights [K, N, m] of an iteration: those chosen, handed on to the next environment every period."""
         chosen = choices.of(self._chosen_at(stage, iteration)).weights
         turn = iteration // self.config.search.resample_iterations if self.config.shared_iterations else 0
         return by_subspace(np.roll(by_policy(chosen, self._group(stage), 0), turn, axis=1), self._group(stage), 0)

@@ -273,7 +273,7 @@ class SharedEnsemble:
 class BaggedRidge:
     """Bagging of ridge regressions on the situations of all policies; old stages count less.
 
-    Early stages change much and later ones little, so a line through them foresees what will not come. Therefore the
+    Early stages change much and later ones little: a line through them foresees what will not come. Therefore the
     last stage is foreseen from those before it, and predictions count by how much better than "no change" that was.
     """
 
