@@ -8,13 +8,13 @@ import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from crashing_disk import Crash, failing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -193,32 +193,6 @@ def test_other_format_versions_are_refused_with_the_remedy(tmp_path: Path, versi
 
 
 # --- crashes and full disks --------------------------------------------------------------------------------
-
-CALLS = ("open", "fsync", "mkdir", "rename", "unlink", "rmdir")
-
-
-class Crash(BaseException):
-    """The process is gone: no handler of errors runs."""
-
-
-@contextmanager
-def failing(monkeypatch: pytest.MonkeyPatch, at: int, fault: Callable[[], BaseException]) -> Iterator[list[str]]:
-    """The ``at``-th call to the file system fails, and every one after it. Yields the calls that were made."""
-    made: list[str] = []
-
-    def wrap(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
-            made.append(name)
-            if len(made) > at and (name != "open" or args[1] & os.O_CREAT):
-                raise fault()
-            return call(*args, **kwargs)
-
-        return wrapped
-
-    with monkeypatch.context() as patch:
-        for name in CALLS:
-            patch.setattr(os, name, wrap(name, getattr(os, name)))
-        yield made
 
 
 def count_calls(run: Path, monkeypatch: pytest.MonkeyPatch) -> int:

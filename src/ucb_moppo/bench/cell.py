@@ -19,10 +19,11 @@ from ucb_moppo.bench.result import make_result, read_result, write_result
 from ucb_moppo.bench.sweep_file import Cell, cell_config, cell_settings
 from ucb_moppo.errors import DisagreementError, RunFormatError, UcbMoppoError
 from ucb_moppo.store.checkpoint import list_checkpoints
+from ucb_moppo.store.guarded import read_bytes, replace_file
 from ucb_moppo.store.layout import CONFIG, SUMMARY
 from ucb_moppo.store.lock import locked
 from ucb_moppo.store.run import Run, load_run
-from ucb_moppo.store.storage import dump_json, finite_or_none, replace_file
+from ucb_moppo.store.storage import MAX_JSON, dump_json, finite_or_none
 from ucb_moppo.training.reporter import Silent
 from ucb_moppo.training.resume import differences, resume_run
 from ucb_moppo.training.train import train_run
@@ -172,13 +173,13 @@ def record_provenance(task: Task, continues: bool) -> None:
         commit = commit if before.endswith(commit) else f"{before}, then {commit}"
     task.provenance.parent.mkdir(parents=True, exist_ok=True)
     noted = Provenance(commit, hardware(), task.cell.max_seconds)
-    replace_file(task.provenance, dump_json(msgspec.structs.asdict(noted)))
+    replace_file(task.runs, task.provenance.name, dump_json(msgspec.structs.asdict(noted)))
 
 
 def read_provenance(task: Task) -> Provenance:
     """What was noted when the run was made."""
     with suppress(OSError, ValueError):
-        return msgspec.json.decode(task.provenance.read_bytes(), type=Provenance)
+        return msgspec.json.decode(read_bytes(task.runs, task.provenance.name, MAX_JSON), type=Provenance)
     return UNKNOWN
 
 
@@ -202,7 +203,7 @@ def append_to_log(task: Task, text: str) -> None:
 def read_progress(task: Task) -> Progress:
     """How far a cell's run has come, as its last stage left it."""
     with suppress(OSError, ValueError):
-        return msgspec.json.decode((task.run / SUMMARY).read_bytes(), type=Progress)
+        return msgspec.json.decode(read_bytes(task.run, SUMMARY, MAX_JSON), type=Progress)
     return Progress()
 
 

@@ -26,6 +26,7 @@ from msgspec import Meta, Struct, defstruct
 from ucb_moppo.bench.provenance import Provenance
 from ucb_moppo.errors import DamagedFileError
 from ucb_moppo.registry import INDICATORS
+from ucb_moppo.store.guarded import read_bytes, replace_file, writing
 from ucb_moppo.store.run import Run
 from ucb_moppo.store.storage import (
     Count,
@@ -35,9 +36,6 @@ from ucb_moppo.store.storage import (
     has_type,
     parse_json,
     parse_object,
-    read_bytes,
-    replace_file,
-    writing,
 )
 
 FORMAT, KIND = 1, "ucb-moppo result"
@@ -94,7 +92,7 @@ def write_result(path: Path, result: Mapping[str, Any]) -> None:
     lines = [f"{json.dumps(name)}: {json.dumps(value, allow_nan=False)}" for name, value in plain.items()]
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(path, ("{\n" + ",\n".join(lines) + "\n}\n").encode())
+    replace_file(path.parent, path.name, ("{\n" + ",\n".join(lines) + "\n}\n").encode())
 
 
 def is_result(path: Path) -> bool:

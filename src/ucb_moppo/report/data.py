@@ -16,7 +16,7 @@ from ucb_moppo import registry
 from ucb_moppo.bench.result import COSTS, is_result, read_result
 from ucb_moppo.errors import RunFormatError
 from ucb_moppo.store.layout import CONFIG, EVALUATIONS, FRONT, METRICS, SUMMARY
-from ucb_moppo.store.run import Front, Run, front_from_rows, load_run
+from ucb_moppo.store.run import Front, Run, front_from_columns, load_run, on_front
 
 METHOD_ORDER = tuple(registry.METHODS)
 """In the order in which reports list them; any other method comes after these."""
@@ -245,7 +245,8 @@ def _check_extra_indicators(record: Mapping[str, Any], path: Path) -> None:
 def _check_whole(run: Run, evaluated: Front, num_policies: int) -> None:
     """Every policy has as many rows as any other; a table that was cut off has not."""
     policies, counts = np.unique(evaluated.policy, return_counts=True)
-    if policies.tolist() != list(range(num_policies)) or counts.min() != counts.max():
+    whole = len(policies) == num_policies and np.array_equal(policies, np.arange(len(policies)))
+    if not whole or counts.min() != counts.max():
         raise RunFormatError(
             f"{run.path / FRONT} is not whole: {len(evaluated.policy)} rows, not the same number for each of "
             f"{num_policies} policies"
@@ -254,11 +255,11 @@ def _check_whole(run: Run, evaluated: Front, num_policies: int) -> None:
 
 def read_front(run: Run) -> tuple[Front, NDArray]:
     """All evaluated pairs and which of them [n] are on the front, from one reading of the table."""
-    rows = run.rows()
-    front = front_from_rows(rows)
+    table = run.table()
+    front = front_from_columns(table, run.path / FRONT)
     if not len(front.policy):
         raise RunFormatError(f"{run.path} has an empty front.csv; nothing has been evaluated")
-    return front, np.array([row.get("on_front") == "true" for row in rows])
+    return front, on_front(table)
 
 
 def read_metrics(run: Run) -> list[dict[str, Any]]:
@@ -273,19 +274,15 @@ def read_metrics(run: Run) -> list[dict[str, Any]]:
 
 def read_history(run: Run, num_objectives: int) -> list[Front]:
     """Every evaluation in ``evaluations.csv``, in order."""
-    rows = run.evaluations()
-    if not rows:
+    table, path = run.evaluations(), run.path / EVALUATIONS
+    if not table:
         return []
-    everything = front_from_rows(rows)
+    everything = front_from_columns(table, path)
     if everything.returns.shape[1] != num_objectives:
-        raise RunFormatError(
-            f"{run.path / EVALUATIONS} has {everything.returns.shape[1]} objectives and front.csv {num_objectives}"
-        )
-    try:
-        stages = np.array([int(row["stage"]) for row in rows])
-    except (KeyError, ValueError) as fault:
-        raise RunFormatError(f"{run.path / EVALUATIONS} has a row without its stage: {fault!r}") from fault
-    cuts = np.flatnonzero(np.diff(stages)) + 1
+        raise RunFormatError(f"{path} has {everything.returns.shape[1]} objectives and front.csv {num_objectives}")
+    if "stage" not in table or not np.isfinite(table["stage"]).all():
+        raise RunFormatError(f"{path} has a row without its stage")
+    cuts = np.flatnonzero(np.diff(table["stage"])) + 1
     return [Front(*parts) for parts in zip(*(np.split(column, cuts) for column in everything), strict=True)]
 
 

@@ -11,11 +11,10 @@ Directories whose names start with a dot are debris of a process that was killed
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
@@ -24,6 +23,7 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from ucb_moppo.errors import DamagedFileError, FormatVersionError, RunFormatError, UcbMoppoWarning
+from ucb_moppo.store.guarded import Folder, list_folder, open_folder, read_bytes, writing
 from ucb_moppo.store.storage import (
     MAX_JSON,
     MAX_TABLE,
@@ -32,15 +32,10 @@ from ucb_moppo.store.storage import (
     check_format,
     dump_json,
     dump_tensors,
-    inside,
     make_digest,
     parse_object,
     parse_tensors,
-    read_bytes,
-    sync_directory,
     verified,
-    write_synced,
-    writing,
 )
 
 DIRECTORY, STATE, FACTS, MANIFEST = "checkpoints", "state.safetensors", "state.json", "manifest.json"
@@ -74,31 +69,45 @@ class Checkpoint(NamedTuple):
 
 def write_checkpoint(run: Path, checkpoint: Checkpoint) -> Path:
     """Commit a checkpoint of the run and let go of those before the last two good ones."""
-    parent = inside(run, DIRECTORY)
-    path, aside = parent / checkpoint.name, parent / f".{checkpoint.name}.tmp"
+    name, aside = checkpoint.name, f".{checkpoint.name}.tmp"
     files = {STATE: dump_tensors(checkpoint.tensors), FACTS: dump_json(checkpoint.facts)}
     manifest = {
         "format": FORMAT,
         "kind": KIND,
         "files": {name: make_digest(data).to_json() for name, data in files.items()},
     }
-    with writing(path):
-        parent.mkdir(exist_ok=True)
-        discard(aside)
+    path = run / DIRECTORY / name
+    with writing(path), open_checkpoints(run) as parent:
         try:
-            aside.mkdir()
-            for name, data in (files | {MANIFEST: dump_json(manifest)}).items():
-                write_synced(aside / name, data)
-            sync_directory(aside)
-            discard(path)  # one of this name was damaged, and the run fell back past it
-            aside.rename(path)
-            sync_directory(parent)
+            write_folder(parent, aside, files | {MANIFEST: dump_json(manifest)})
+            discard(parent, name)  # one of this name was damaged, and the run fell back past it
+            parent.rename(aside, name)
+            parent.sync()
         except OSError:
-            discard(aside)
+            discard(parent, aside)
             raise
-        for old in superfluous(run, checkpoint.name):
-            discard(parent / old)
+        for old in superfluous(run, name):
+            discard(parent, old)
     return path
+
+
+@contextmanager
+def open_checkpoints(run: Path) -> Iterator[Folder]:
+    """Open the folder of a run's checkpoints, which is made if need be."""
+    with open_folder(run) as folder:
+        folder.make_folder(DIRECTORY)
+        with folder.folder(DIRECTORY) as parent:
+            yield parent
+
+
+def write_folder(parent: Folder, name: str, files: Mapping[str, bytes]) -> None:
+    """Write a folder of files in the place of whatever has its name, and wait until it is on the disk."""
+    parent.remove(name)
+    parent.make_folder(name)
+    with parent.folder(name) as folder:
+        for file, data in files.items():
+            folder.write_new(file, data)
+        folder.sync()
 
 
 def superfluous(run: Path, newest: str) -> list[str]:
@@ -121,23 +130,27 @@ def is_intact(run: Path, name: str) -> bool:
     return True
 
 
-def discard(path: Path) -> None:
+def discard(parent: Folder, name: str) -> None:
     """Delete a checkpoint; a kill in the middle leaves debris, never half a checkpoint under its name."""
-    if not os.path.lexists(path):
-        return
-    if not path.name.startswith("."):
-        path = path.rename(path.with_name(f".{path.name}.old"))
-    shutil.rmtree(path)
+    if parent.status(name) is not None and not name.startswith("."):
+        debris = f".{name}.old"
+        parent.remove(debris)
+        parent.rename(name, debris)
+        name = debris
+    parent.remove(name)
 
 
 def clean_debris(run: Path) -> None:
     """Delete what a killed process left behind. The caller holds the run's lock."""
-    with writing(run):
-        for path in run.glob(".*.tmp"):
-            path.unlink()
-        parent = inside(run, DIRECTORY)
-        for path in parent.glob(".*") if parent.is_dir() else ():
-            path.unlink() if path.is_symlink() or path.is_file() else shutil.rmtree(path)
+    with writing(run), open_folder(run) as folder:
+        for name in folder.names():
+            if name.startswith(".") and name.endswith(".tmp"):
+                folder.remove(name)
+        if folder.status(DIRECTORY) is not None:
+            with folder.folder(DIRECTORY) as parent:
+                for name in parent.names():
+                    if name.startswith("."):
+                        parent.remove(name)
 
 
 # --- reading -----------------------------------------------------------------------------------------------
@@ -149,9 +162,7 @@ def checkpoint_name(iteration: int, num_evaluations: int) -> str:
 
 def list_checkpoints(run: Path) -> list[str]:
     """Names of all checkpoints, newest first."""
-    parent = inside(run, DIRECTORY)
-    names = [path.name for path in parent.iterdir()] if parent.is_dir() else []
-    found = [match for match in map(NAME.fullmatch, names) if match]
+    found = [match for match in map(NAME.fullmatch, list_folder(run, DIRECTORY)) if match]
     return [match[0] for match in sorted(found, key=lambda match: (int(match[1]), int(match[2])), reverse=True)]
 
 
@@ -184,8 +195,7 @@ def check_lengths(run: Path, lengths: Mapping[str, Digest]) -> None:
     """Refuse growing files that do not begin with what they held when the checkpoint was saved."""
     for name, digest in lengths.items():
         if digest.bytes:
-            data = read_bytes(run, name, MAX_TABLE)
-            verified(data[: digest.bytes], digest, run / name)
+            verified(read_bytes(run, name, MAX_TABLE, digest.bytes), digest, run / name)
 
 
 def find_checkpoint(run: Path) -> Checkpoint | None:

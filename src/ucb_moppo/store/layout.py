@@ -17,27 +17,29 @@ These eight are written by ``store/writer.py`` alone. Beside them lie
     interpolation.csv     the interpolation study, if `ucb-moppo interpolate` made it
     videos/               episodes the viewer rendered
 
-Growing files (metrics, evaluations) are known to the manifest by the length that the last stage left; what lies
-beyond is a line being written. Files that are replaced are known by their new digest and by the one before, so
-that a process killed between two renames leaves a run that can be read.
+A stage is committed when its manifest is. Before, its files lie under other names (`.front.csv.next`), synced, and
+its lines in growing files (metrics, evaluations) beyond the length that the manifest knows; after, they are
+renamed. A reader takes the file that the manifest knows, under whichever of the two names it is, so that a process
+killed anywhere leaves all of a stage or nothing of it.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from ucb_moppo.errors import ConfigError, DamagedFileError, RunFormatError
+from ucb_moppo.store.guarded import open_file, read_bytes
 from ucb_moppo.store.storage import (
     MAX_JSON,
     MAX_TABLE,
     MAX_TENSORS,
     Digest,
     check_format,
-    make_digest,
     parse_object,
-    read_bytes,
     verified,
 )
 
@@ -50,6 +52,8 @@ CONFIG, METRICS, EVALUATIONS, FRONT, SUMMARY = (
 )
 TENSORS, PROBLEM, MANIFEST, PICTURE = "policies.safetensors", "policies.json", "manifest.json", "front.png"
 GROWING = (METRICS, EVALUATIONS)
+STAGE = (*GROWING, FRONT, TENSORS, SUMMARY)
+"""What a stage leaves, all of it or nothing."""
 LIMITS = {
     CONFIG: MAX_JSON,
     METRICS: MAX_TABLE,
@@ -61,6 +65,10 @@ LIMITS = {
 }
 FORMAT, KIND = 2, "ucb-moppo run"
 """Format 1 had no manifest but the SHA-256 of the policies in policies.json; it is read, not continued."""
+MAX_DIGESTS = 2
+"""Of a file: one, or in a run of an older version that of the stage before too."""
+READ_ATTEMPTS = 20
+"""How often a run may go on while it is being read."""
 
 
 class Manifest(NamedTuple):
@@ -84,8 +92,8 @@ def read_manifest(run: Path) -> Manifest:
         raise DamagedFileError(f"{path} lists files that a run does not have")
     files = {}
     for name, digests in listed.items():
-        if not isinstance(digests, list) or not digests:
-            raise DamagedFileError(f"{path} holds no digest of {name}")
+        if not isinstance(digests, list) or not 1 <= len(digests) <= MAX_DIGESTS:
+            raise DamagedFileError(f"{path} does not hold a digest of {name}, or two")
         files[name] = [Digest.from_json(digest, path) for digest in digests]
     return Manifest(version, files)
 
@@ -101,20 +109,56 @@ def _first_format(run: Path) -> Manifest:
     return Manifest(1, {TENSORS: [Digest.from_json(data, path)]})
 
 
-def read_file(run: Path, name: str) -> bytes:
-    """A file of a run as its manifest knows it; of a growing file, the part that is whole."""
-    known = read_manifest(run).files.get(name)
-    while True:
-        data = read_bytes(run, name, LIMITS[name])
-        if known is None:
-            return data
-        parts = [data[: digest.bytes] if name in GROWING else data for digest in known]
-        for part, digest in zip(parts, known, strict=True):
-            if make_digest(part) == digest:
-                return part
-        before, known = known, read_manifest(run).files.get(name)
-        if before == known:  # else the run has gone on in between
-            return verified(parts[0], before[0], run / name)
+def next_name(name: str) -> str:
+    """Where a file lies from before its stage is committed until it is renamed."""
+    return f".{name}.next"
+
+
+def read_files(run: Path, names: Sequence[str]) -> dict[str, bytes]:
+    """Files of a run as one manifest knows them; of growing ones, the part that is whole."""
+    manifest = read_manifest(run)
+    for _ in range(READ_ATTEMPTS):
+        try:
+            return _read_known(run, names, manifest)
+        except RunFormatError:
+            before, manifest = manifest, read_manifest(run)
+            if manifest == before:  # else the run has gone on in between
+                raise
+    raise RunFormatError(f"{run} changes faster than it can be read; try again")
+
+
+def _read_known(run: Path, names: Sequence[str], manifest: Manifest) -> dict[str, bytes]:
+    """Files of one stage: the newest, or in a run of an older version all of the one before."""
+    try:
+        return {name: _read_one(run, name, manifest, 0) for name in names}
+    except RunFormatError:
+        if all(len(manifest.files.get(name, [])) < MAX_DIGESTS for name in names):
+            raise
+        with suppress(RunFormatError):
+            return {name: _read_one(run, name, manifest, 1) for name in names}
+        raise
+
+
+def _read_one(run: Path, name: str, manifest: Manifest, stage: int) -> bytes:
+    """A file with the digest that is listed for a stage, under its own name or the one it has before."""
+    if name not in manifest.files:
+        if manifest.format == 1:
+            return read_bytes(run, name, LIMITS[name])
+        raise RunFormatError(f"{run} has no {name} yet: the run has not reached its first evaluation")
+    digests = manifest.files[name]
+    digest = digests[min(stage, len(digests) - 1)]
+    with suppress(RunFormatError):  # first the other name: a file is renamed from there to its own, never back
+        return _read_verified(run, next_name(name), name, digest)
+    return _read_verified(run, name, name, digest)
+
+
+def _read_verified(run: Path, place: str, name: str, digest: Digest) -> bytes:
+    """The file ``name`` from where it lies; one of another size than its digest says is not even read."""
+    with open_file(run, place, LIMITS[name]) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size < digest.bytes or (size > digest.bytes and name not in GROWING):
+            raise DamagedFileError(f"{run / place} has {size:,} bytes; {MANIFEST} says {digest.bytes:,}")
+        return verified(file.read(digest.bytes), digest, run / place)
 
 
 def directory_name(name: str) -> str:

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ucb_moppo.errors import RunLockedError, UnsafeFileError
-from ucb_moppo.store.storage import inside, sync_directory, writing
+from ucb_moppo.store.guarded import locked_directories, meaning, open_folder, sync_directory, writing
 
 LOCK = ".lock"
 _held: set[int] = set()
@@ -22,6 +22,7 @@ def _let_go() -> None:
         with suppress(OSError):
             os.close(descriptor)
     _held.clear()
+    locked_directories.clear()
 
 
 if hasattr(os, "register_at_fork"):
@@ -44,18 +45,21 @@ def locked(run: Path) -> Iterator[None]:
     try:
         with writing(run / LOCK):
             descriptors.append(os.open(run, os.O_RDONLY | os.O_DIRECTORY))
-            descriptors.append(os.open(inside(run, LOCK), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666))
+            _held.update(descriptors)
+            with open_folder(run) as folder:
+                descriptors.append(folder.open(LOCK, os.O_RDWR | os.O_CREAT))
             _held.update(descriptors)
             _check_own(descriptors[1], run)
             _acquire(descriptors[0], descriptors[1], run)
         with suppress(OSError):  # the number is only for a message; a full disk has no room for it
             os.ftruncate(descriptors[1], 0)
             os.pwrite(descriptors[1], f"{os.getpid()}\n".encode(), 0)
-        yield
+        with meaning(run, descriptors[0]):
+            yield
     finally:
         with suppress(OSError):
-            if made and os.listdir(run) == [LOCK]:  # refused before anything was written: leave nothing behind
-                inside(run, LOCK).unlink()
+            if made and os.listdir(descriptors[0]) == [LOCK]:  # refused before anything was written
+                os.unlink(LOCK, dir_fd=descriptors[0])
                 for path in made:
                     path.rmdir()
         for descriptor in descriptors:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,14 +22,17 @@ from ucb_moppo.store.layout import (
     FRONT,
     METRICS,
     PROBLEM,
+    STAGE,
     SUMMARY,
     TENSORS,
     check_holds_run,
-    read_file,
-    read_manifest,
+    read_files,
 )
 from ucb_moppo.store.policy_file import check_actors, load_policy, read_network, read_spec
-from ucb_moppo.store.storage import make_digest, parse_object, parse_rows, parse_tensors
+from ucb_moppo.store.storage import make_digest, parse_columns, parse_object, parse_tensors
+
+MAX_INDEX = 2**31
+"""No run has so many policies."""
 
 
 class Front(NamedTuple):
@@ -42,22 +44,26 @@ class Front(NamedTuple):
 
 
 class Run:
-    """A run on disk: what was found, and policies to deploy."""
+    """A run on disk: what was found, and policies to deploy.
+
+    What a stage has left is read at once, when any of it is first asked for, and stays as it was then.
+    """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         check_holds_run(self.path)
-        self.config: dict[str, Any] = self._json(CONFIG)
+        self._files: dict[str, bytes] = {}
         self._tensors: dict[str, NDArray] | None = None
         self._digest = ""
+        self.config: dict[str, Any] = self._json(CONFIG)
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"
 
     def _read(self, name: str) -> bytes:
-        if not os.path.lexists(self.path / name) and name not in read_manifest(self.path).files:
-            raise RunFormatError(f"{self.path} has no {name} yet: the run has not reached its first evaluation")
-        return read_file(self.path, name)
+        if name not in self._files:
+            self._files |= read_files(self.path, STAGE if name in STAGE else (name,))
+        return self._files[name]
 
     def _json(self, name: str) -> dict[str, Any]:
         return parse_object(self._read(name), self.path / name)
@@ -81,21 +87,23 @@ class Run:
         """A dict per stage, from ``metrics.jsonl``."""
         return [parse_object(line, self.path / METRICS) for line in self._read(METRICS).splitlines()]
 
-    def evaluations(self) -> list[dict[str, str]]:
-        """The rows of ``evaluations.csv``, one per stage and evaluated pair."""
-        return parse_rows(self._read(EVALUATIONS), self.path / EVALUATIONS)
+    def evaluations(self) -> dict[str, NDArray]:
+        """The columns of ``evaluations.csv``, with a row per stage and evaluated pair."""
+        return parse_columns(self._read(EVALUATIONS), self.path / EVALUATIONS)
 
-    def rows(self) -> list[dict[str, str]]:
-        """The rows of ``front.csv`` as they stand."""
-        return parse_rows(self._read(FRONT), self.path / FRONT)
+    def table(self) -> dict[str, NDArray]:
+        """The columns of ``front.csv``, with a row per evaluated pair."""
+        return parse_columns(self._read(FRONT), self.path / FRONT)
 
     def evaluated(self) -> Front:
         """All evaluated pairs, on the front or not."""
-        return front_from_rows(self.rows())
+        return front_from_columns(self.table(), self.path / FRONT)
 
     def front(self) -> Front:
         """The non-dominated pairs: weights, returns and policy index."""
-        return front_from_rows([row for row in self.rows() if row.get("on_front") == "true"])
+        table = self.table()
+        everything = front_from_columns(table, self.path / FRONT)
+        return Front(*(column[on_front(table)] for column in everything))
 
     def policy(self, preference: ArrayLike, conditioning: str = "preference") -> Policy:
         """The policy whose evaluated utility is best for ``preference``, conditioned on it.
@@ -135,11 +143,9 @@ class Run:
         )
 
     def digest(self) -> str:
-        """SHA-256 of the policies: of those that ``tensors`` has read, otherwise of those on disk.
-
-        Not as the manifest has it, which knows of new policies before they are there.
-        """
-        return self._digest or make_digest(self._read(TENSORS)).sha256
+        """SHA-256 of the policies."""
+        self._digest = self._digest or make_digest(self._read(TENSORS)).sha256
+        return self._digest
 
     def tensors(self) -> dict[str, NDArray]:
         """Parameters and statistics of all policies, with a leading axis over policies."""
@@ -150,6 +156,7 @@ class Run:
                 raise RunFormatError(f"{path} does not hold the same number of policies in every array")
             check_actors(self.spec, self.network, tensors, path)
             self._tensors, self._digest = tensors, make_digest(data).sha256
+            self._files[TENSORS] = b""  # the arrays hold all of it
         return self._tensors
 
     @property
@@ -166,18 +173,25 @@ def best_row(evaluated: Front, preference: NDArray) -> int:
     return int(np.argmax(np.where(finite, evaluated.returns @ preference, -np.inf)))
 
 
-def front_from_rows(rows: Sequence[Mapping[str, str]]) -> Front:
-    """Rows of a front or evaluations table -> arrays."""
-    num_objectives = sum(name.startswith("weight_") for name in rows[0]) if rows else 2
+def on_front(columns: Mapping[str, NDArray]) -> NDArray:
+    """Which rows of a front's table are on the front."""
+    return columns["on_front"] == 1 if "on_front" in columns else np.zeros(len(columns.get("policy", ())), bool)
 
-    def columns(prefix: str) -> NDArray:
-        names = [f"{prefix}_{j}" for j in range(1, num_objectives + 1)]
-        return np.array([[float(row[n]) for n in names] for row in rows]).reshape(len(rows), num_objectives)
+
+def front_from_columns(columns: Mapping[str, NDArray], path: Path) -> Front:
+    """The table of a front or of evaluations, out of ``path``, as a front."""
+    num_objectives = sum(name.startswith("weight_") for name in columns) or 2
+
+    def side_by_side(prefix: str) -> NDArray:
+        return np.stack([columns[f"{prefix}_{j}"] for j in range(1, num_objectives + 1)], axis=1)
 
     try:
-        return Front(np.array([int(row["policy"]) for row in rows], int), columns("weight"), columns("return"))
-    except (KeyError, ValueError, TypeError, OverflowError) as fault:
-        raise RunFormatError(f"a front's table has a row that cannot be read: {fault!r}") from fault
+        policy, weights, returns = columns["policy"], side_by_side("weight"), side_by_side("return")
+    except KeyError as missing:
+        raise RunFormatError(f"{path} has no column {missing}") from missing
+    if not (np.isfinite(weights).all() and (np.abs(policy) < MAX_INDEX).all() and (policy % 1 == 0).all()):
+        raise RunFormatError(f"{path} has weights that are not finite, or policies that are not whole numbers")
+    return Front(policy.astype(int), weights, returns)
 
 
 def load(path: str | Path) -> Run | Policy:

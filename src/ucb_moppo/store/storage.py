@@ -1,22 +1,19 @@
-"""Files: written whole or not at all, read without trusting them.
+"""What is in files: digests, JSON, tables and arrays, made and parsed without trusting them.
 
-Nothing here executes what it reads. A name that leaves the directory, a link, a pipe or a file larger than its
-kind ever is gets refused before a byte of it is read; whatever cannot be parsed gives an error naming the file.
+Nothing here executes what it reads; whatever cannot be parsed gives an error naming the file. The files are opened
+by ``store/guarded.py``.
 """
 
 from __future__ import annotations
 
 import csv
-import errno
 import hashlib
 import io
 import json
-import os
-import stat
 import sys
+from array import array
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -26,16 +23,13 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from ucb_moppo.errors import DamagedFileError, FormatVersionError, StorageError, UnsafeFileError
+from ucb_moppo.errors import DamagedFileError, FormatVersionError
 
 MIB = 1 << 20
 MAX_JSON, MAX_TABLE, MAX_TENSORS, MAX_HEADER = 16 * MIB, 512 * MIB, 4096 * MIB, MIB
 """No file of ours comes near these sizes; a larger one is refused before memory is set aside for it."""
-
-# Neither exists everywhere: where they do, a link that appears after the check is not followed and a pipe
-# does not block.
-_CAREFULLY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-
+MAX_LINE = 1 << 16
+"""Characters of a row of a table."""
 
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Number = Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
@@ -69,56 +63,6 @@ def make_digest(data: bytes) -> Digest:
 # --- writing -----------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Turn what goes wrong while ``path`` is written into an error that names it and the remedy."""
-    try:
-        yield
-    except OSError as fault:
-        full = fault.errno in (errno.ENOSPC, errno.EDQUOT)
-        remedy = "free some space" if full else "check the path and its permissions"
-        reason = fault.strerror or str(fault)
-        raise StorageError(
-            f"cannot write {path}: {reason}; {remedy}, then continue with `ucb-moppo resume`"
-        ) from fault
-
-
-def replace_file(path: Path, data: bytes) -> None:
-    """Write aside, sync and rename, so that no reader meets half a file and no crash leaves one."""
-    aside = path.with_name(f".{path.name}.tmp")
-    with writing(path):
-        try:
-            write_synced(aside, data)
-            aside.replace(path)
-            sync_directory(path.parent)
-        except OSError:
-            with suppress(OSError):  # on a full disk the debris would be in the way of what comes next
-                aside.unlink()
-            raise
-
-
-def write_synced(path: Path, data: bytes, mode: int = os.O_TRUNC) -> None:
-    """Write ``data`` to a file of our own (``mode`` os.O_APPEND: at its end) and wait until it is on the disk."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | mode | _CAREFULLY, 0o666)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(descriptor)
-
-
-def sync_directory(path: Path) -> None:
-    """Wait until renames in a directory are on the disk, where the system can."""
-    with suppress(PermissionError, IsADirectoryError):
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        except OSError as fault:
-            if fault.errno != errno.EINVAL:  # a file system that syncs no directories
-                raise
-        finally:
-            os.close(descriptor)
-
-
 def dump_json(data: Any) -> bytes:
     """Strict JSON, for people to read too."""
     return (json.dumps(data, indent=2, allow_nan=False) + "\n").encode()
@@ -141,37 +85,6 @@ def dump_tensors(tensors: Mapping[str, NDArray], header: Mapping[str, Any] | Non
 
 
 # --- reading -----------------------------------------------------------------------------------------------
-
-
-def inside(root: Path, name: str) -> Path:
-    """``root / name``, refused where it would leave ``root`` by its name or through a link."""
-    parts = PurePosixPath(name).parts
-    if not parts or name.startswith("/") or ".." in parts or any(c in name for c in "\\:\0"):
-        raise UnsafeFileError(f"{root}: the file name {name!r} leads out of the directory")
-    path = root
-    for part in parts:
-        path = path / part
-        if path.is_symlink():
-            raise UnsafeFileError(f"{path} is a link; a run holds its files itself")
-    return path
-
-
-def read_bytes(root: Path, name: str, limit: int) -> bytes:
-    """A regular file of at most ``limit`` bytes inside ``root``."""
-    path = inside(root, name)
-    try:
-        descriptor = os.open(path, os.O_RDONLY | _CAREFULLY | getattr(os, "O_BINARY", 0))
-    except (FileNotFoundError, NotADirectoryError):
-        raise DamagedFileError(f"{path} is missing") from None
-    except OSError as fault:
-        raise DamagedFileError(f"{path} cannot be opened: {fault.strerror}") from fault
-    with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise UnsafeFileError(f"{path} is not a regular file")
-        if status.st_size > limit:
-            raise UnsafeFileError(f"{path} has {status.st_size:,} bytes; such a file has at most {limit:,}")
-        return file.read(limit)
 
 
 def verified(data: bytes, expected: Digest, path: Path) -> bytes:
@@ -209,15 +122,36 @@ def has_type(data: Any, kind: Any) -> bool:
     return True
 
 
-def parse_rows(data: bytes, path: Path) -> list[dict[str, str]]:
-    """The rows of the CSV table ``path``, by column."""
+def parse_columns(data: bytes, path: Path) -> dict[str, NDArray]:
+    """The columns of the table of numbers ``path``; true is 1, false 0. Takes a few times the file's size."""
+    values = array("d")
     try:
-        rows = list(csv.DictReader(io.StringIO(data.decode("utf-8"), newline=""), strict=True))
+        rows = _read_rows(data)
+        header = next(rows, [])
+        for row in rows:
+            if len(row) != len(header):
+                raise ValueError("its rows have different lengths")
+            values.extend(map(_to_number, row))
     except (csv.Error, ValueError) as fault:
         raise DamagedFileError(f"{path} cannot be read as a table: {fault}") from fault
-    if any(None in row or None in row.values() for row in rows):
-        raise DamagedFileError(f"{path} has rows of different lengths")
-    return rows
+    table = np.frombuffer(values, float).reshape(-1, max(1, len(header)))
+    return dict(zip(header, table.T, strict=False))
+
+
+def _read_rows(data: bytes) -> Iterator[list[str]]:
+    """Rows that are not empty, one at a time."""
+    lines = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", newline="")
+    return filter(None, csv.reader(map(_check_line, lines), strict=True))
+
+
+def _check_line(line: str) -> str:
+    if len(line) > MAX_LINE:
+        raise ValueError(f"a line has {len(line):,} characters; a row has at most {MAX_LINE:,}")
+    return line
+
+
+def _to_number(cell: str) -> float:
+    return {"true": 1.0, "false": 0.0}[cell] if cell in ("true", "false") else float(cell)
 
 
 def parse_tensors(data: bytes, path: Path) -> tuple[dict[str, Any], dict[str, NDArray]]:

@@ -1,4 +1,4 @@
-"""Writing a run: files replaced whole or grown line by line, and the manifest that vouches for them."""
+"""Writing a run: a stage replaces files and adds to others, committed by the manifest that vouches for them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import csv
 import hashlib
 import io
 import json
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -19,6 +18,7 @@ from ucb_moppo.errors import DamagedFileError
 from ucb_moppo.objectives.pareto import nondominated
 from ucb_moppo.policy.networks import PAPER_NETWORK, Network
 from ucb_moppo.spec import EnvSpec
+from ucb_moppo.store.guarded import append_file, open_folder, read_bytes, replace_file, writing
 from ucb_moppo.store.layout import (
     CONFIG,
     EVALUATIONS,
@@ -32,6 +32,7 @@ from ucb_moppo.store.layout import (
     PROBLEM,
     SUMMARY,
     TENSORS,
+    next_name,
     read_manifest,
 )
 from ucb_moppo.store.policy_file import network_to_json, spec_to_json
@@ -41,19 +42,15 @@ from ucb_moppo.store.storage import (
     dump_json,
     dump_tensors,
     finite_or_none,
-    inside,
     make_digest,
-    read_bytes,
-    replace_file,
-    write_synced,
-    writing,
 )
 
 
 class RunWriter:
-    """Writes one run, file by file; a reader at any time sees whole files. The caller holds the run's lock.
+    """Writes one run stage by stage; a reader at any time sees one of them whole. The caller holds the run's lock.
 
-    Growing files are cut back to ``lengths``, which they had at the checkpoint that the run continues from.
+    ``lengths`` are those that the growing files had at the checkpoint that the run continues from. What has come
+    after it stays until the first new stage takes its place.
     """
 
     def __init__(
@@ -65,40 +62,40 @@ class RunWriter:
         network: Network = PAPER_NETWORK,
     ) -> None:
         self.path = path
-        self._growing = {name: (0, hashlib.sha256()) for name in GROWING}
-        self._known = self._files_on_disk()
-        self._cut_back(lengths)
+        self._listed = self._read_listed()
+        self._settle()
+        self._growing = {name: self._begin(name, lengths) for name in GROWING}
         problem = {"format": FORMAT, "spec": spec_to_json(spec), **network_to_json(network)}
-        self._replace({PROBLEM: dump_json(problem), CONFIG: dump_json(config)})
+        self._commit({PROBLEM: dump_json(problem), CONFIG: dump_json(config)})
 
-    def _files_on_disk(self) -> dict[str, list[Digest]]:
-        """What the manifest knows of replaced files: of an old and a new digest, the one that is there."""
+    def _read_listed(self) -> dict[str, list[Digest]]:
+        """What the manifest knows; nothing if it is damaged, because it is made of the files."""
         try:
-            listed = read_manifest(self.path).files
+            return read_manifest(self.path).files
         except DamagedFileError:
-            return {}  # derived from the files, and about to be written again
-        known = {}
-        for name in sorted(set(listed) - set(GROWING)):
-            there = make_digest(read_bytes(self.path, name, LIMITS[name])) if (self.path / name).exists() else None
-            known[name] = [digest for digest in listed[name] if digest == there] or listed[name]
-        return known
+            return {}
 
-    def _cut_back(self, lengths: Mapping[str, Digest]) -> None:
-        """Drop what was appended after the checkpoint; the manifest lets go of it first."""
-        for name in GROWING:
-            length = lengths[name].bytes if name in lengths else 0
-            data = read_bytes(self.path, name, MAX_TABLE)[:length] if length else b""
-            self._growing[name] = (len(data), hashlib.sha256(data))
-        self._write_manifest()
-        for name, (length, _) in self._growing.items():
-            path = inside(self.path, name)
-            if path.exists():
-                with writing(path):
-                    os.truncate(path, length)
+    def _settle(self) -> None:
+        """Rename what a killed process has committed and not renamed, and drop what it has not committed."""
+        with writing(self.path), open_folder(self.path) as folder:
+            for name in LIMITS:
+                if folder.status(next_name(name)) is not None:
+                    data = read_bytes(self.path, next_name(name), LIMITS[name])
+                    if make_digest(data) in self._listed.get(name, []):
+                        folder.rename(next_name(name), name)
+                    else:
+                        folder.remove(next_name(name))
+
+    def _begin(self, name: str, lengths: Mapping[str, Digest]) -> GrowingFile:
+        """A growing file as the checkpoint knows it, with what the manifest still shows of it."""
+        length = lengths[name].bytes if name in lengths else 0
+        data = read_bytes(self.path, name, MAX_TABLE, length) if length else b""
+        shown = self._listed[name][0].bytes if name in self._listed else 0
+        return GrowingFile(len(data), hashlib.sha256(data), shown > len(data))
 
     def lengths(self) -> dict[str, Digest]:
         """Size and SHA-256 of the growing files as they stand."""
-        return {name: Digest(size, sha.hexdigest()) for name, (size, sha) in self._growing.items()}
+        return {name: file.digest() for name, file in self._growing.items()}
 
     def write_stage(
         self,
@@ -114,41 +111,62 @@ class RunWriter:
 
         ``front`` is the table of a front that was measured otherwise, at the end of a run.
         """
-        self._append(METRICS, (json.dumps(finite_or_none(metrics), allow_nan=False) + "\n").encode())
         header = ["stage", *_front_header(weights.shape[-1])]
         rows = [[stage, *row] for row in _front_rows(weights, returns)]
-        new = not self._growing[EVALUATIONS][0]
-        self._append(EVALUATIONS, _to_csv([header, *rows] if new else rows))
-        self._replace(
+        new = not self._growing[EVALUATIONS].size
+        self._commit(
             {
+                **self._grow(METRICS, (json.dumps(finite_or_none(metrics), allow_nan=False) + "\n").encode()),
+                **self._grow(EVALUATIONS, _to_csv([header, *rows] if new else rows)),
                 FRONT: front_csv(weights, returns) if front is None else front,
                 TENSORS: dump_tensors(tensors),
                 SUMMARY: dump_json(finite_or_none(summary)),
             }
         )
 
-    def _append(self, name: str, data: bytes) -> None:
-        path = inside(self.path, name)
-        with writing(path):
-            write_synced(path, data, os.O_APPEND)
-        size, sha = self._growing[name]
-        sha.update(data)
-        self._growing[name] = (size + len(data), sha)
+    def _grow(self, name: str, data: bytes) -> dict[str, bytes]:
+        """Add to a growing file: behind all that is shown of it, or else in a copy, which is returned."""
+        file = self._growing[name]
+        self._growing[name] = file.grown(data)
+        if file.shows_more:
+            return {name: read_bytes(self.path, name, MAX_TABLE, file.size) + data}
+        append_file(self.path, name, data, file.size)
+        self._listed[name] = [self._growing[name].digest()]
+        return {}
 
-    def _replace(self, files: Mapping[str, bytes]) -> None:
-        """Replace files. Old and new are both known to the manifest until the next time."""
-        for name, data in files.items():
-            self._known[name] = [make_digest(data), *self._known.get(name, [])[:1]]
-        self._write_manifest()
-        for name, data in files.items():
-            replace_file(inside(self.path, name), data)
+    def _commit(self, files: Mapping[str, bytes]) -> None:
+        """Show files, and what has been appended, all at once: when the manifest that knows them is renamed."""
+        with writing(self.path), open_folder(self.path) as folder:
+            for name, data in files.items():
+                with writing(self.path / name):
+                    folder.write_new(next_name(name), data)
+                self._listed[name] = [make_digest(data)]
+            folder.sync()
+            self._write_manifest()
+            for name in files:
+                folder.rename(next_name(name), name)
+            folder.sync()
 
     def _write_manifest(self) -> None:
-        growing = {name: [digest] for name, digest in self.lengths().items() if digest.bytes}
-        listed = {
-            name: [digest.to_json() for digest in digests] for name, digests in (self._known | growing).items()
-        }
-        replace_file(self.path / MANIFEST, dump_json({"format": FORMAT, "kind": KIND, "files": listed}))
+        listed = {name: [digest.to_json() for digest in digests] for name, digests in self._listed.items()}
+        replace_file(self.path, MANIFEST, dump_json({"format": FORMAT, "kind": KIND, "files": listed}))
+
+
+class GrowingFile(NamedTuple):
+    """A file that lines are added to, as far as this run has written it."""
+
+    size: int
+    sha: Any
+    shows_more: bool = False
+    """Whether readers still see lines that came after the checkpoint, which must not change under them."""
+
+    def grown(self, data: bytes) -> GrowingFile:
+        sha = self.sha.copy()
+        sha.update(data)
+        return GrowingFile(self.size + len(data), sha)
+
+    def digest(self) -> Digest:
+        return Digest(self.size, self.sha.hexdigest())
 
 
 class Reported(NamedTuple):
@@ -161,7 +179,7 @@ class Reported(NamedTuple):
 
 def write_front(path: Path, weights: NDArray, returns: NDArray, reported: Reported | None = None) -> None:
     """A front's table in a file: weights, returns [K, W, m], and what its members were measured at."""
-    replace_file(path, front_csv(weights, returns, reported))
+    replace_file(path.parent, path.name, front_csv(weights, returns, reported))
 
 
 def front_csv(weights: NDArray, returns: NDArray, reported: Reported | None = None) -> bytes:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from ucb_moppo.errors import ConfigError, RunFormatError
 from ucb_moppo.registry import INDICATORS
-from ucb_moppo.store.storage import replace_file
+from ucb_moppo.store.guarded import file_size, read_bytes, replace_file
+from ucb_moppo.store.storage import parse_columns
 
 STUDY_FILE = "interpolation.csv"
+MAX_STUDY = 1 << 20
 STUDY_COLUMNS = ("weights_per_policy", *INDICATORS, "evaluation_steps", "episodes")
 
 
@@ -35,18 +35,17 @@ def interpolate_run(
     for count in sorted(set(counts)):
         results.append(evaluate_run(path, count, episodes, held_out=0, threads=threads))
         lines = [",".join(STUDY_COLUMNS), *(",".join(str(row[name]) for name in STUDY_COLUMNS) for row in results)]
-        replace_file(path / STUDY_FILE, ("\n".join(lines) + "\n").encode())
+        replace_file(path, STUDY_FILE, ("\n".join(lines) + "\n").encode())
         on_result(results[-1])
     return results
 
 
 def read_study(path: Path) -> dict[str, NDArray] | None:
     """The columns of a run's study; None where it has none."""
-    try:
-        rows = list(csv.DictReader((path / STUDY_FILE).read_text(encoding="utf-8").splitlines()))
-    except FileNotFoundError:
+    if file_size(path, STUDY_FILE) is None:
         return None
-    try:
-        return {name: np.array([float(row[name]) for row in rows]) for name in STUDY_COLUMNS}
-    except (KeyError, TypeError, ValueError) as fault:
-        raise RunFormatError(f"{path / STUDY_FILE} has a row that cannot be read: {fault!r}") from fault
+    columns = parse_columns(read_bytes(path, STUDY_FILE, MAX_STUDY), path / STUDY_FILE)
+    missing = [name for name in STUDY_COLUMNS if name not in columns]
+    if missing:
+        raise RunFormatError(f"{path / STUDY_FILE} has no column {', '.join(missing)}")
+    return {name: columns[name] for name in STUDY_COLUMNS}

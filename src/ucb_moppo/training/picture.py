@@ -9,8 +9,8 @@ from pathlib import Path
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from ucb_moppo.store.guarded import replace_file
 from ucb_moppo.store.run import Run
-from ucb_moppo.store.storage import replace_file
 
 
 def draw_front(run: Run, path: Path) -> Path:
@@ -41,5 +41,5 @@ def draw_front(run: Run, path: Path) -> Path:
     )
     picture = io.BytesIO()
     figure.savefig(picture, format="png", dpi=150)
-    replace_file(path, picture.getvalue())
+    replace_file(path.parent, path.name, picture.getvalue())
     return path

@@ -12,10 +12,11 @@ from ucb_moppo.config import from_json, override, resolve, setting_types
 from ucb_moppo.errors import ConfigError, DamagedFileError, DisagreementError, FormatVersionError
 from ucb_moppo.registry import METHODS
 from ucb_moppo.store.checkpoint import clean_debris, find_checkpoint
+from ucb_moppo.store.guarded import read_bytes
 from ucb_moppo.store.layout import CONFIG, LIMITS, METRICS, check_holds_run, read_manifest
 from ucb_moppo.store.lock import locked
 from ucb_moppo.store.run import Run
-from ucb_moppo.store.storage import parse_object, read_bytes
+from ucb_moppo.store.storage import parse_object
 from ucb_moppo.training.record import make_facts
 from ucb_moppo.training.reporter import Reporter
 from ucb_moppo.training.stop import Deadline

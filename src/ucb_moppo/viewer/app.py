@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import ipaddress
 import tempfile
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from ucb_moppo.viewer import figures, page_layout
 from ucb_moppo.viewer.choice import Choice, choice_at, choose, find_neighbours
 from ucb_moppo.viewer.renderer import Renderer
 from ucb_moppo.viewer.sources import MAIN, OTHER, Source
-from ucb_moppo.viewer.video import find_video
+from ucb_moppo.viewer.video import find_video, read_video
 
 # Nothing on the page comes from elsewhere, and the browser is told to see to it.
 POLICY = (
@@ -110,7 +110,7 @@ def add_downloads(server: flask.Flask, sources: Mapping[str, Source]) -> None:
     def send_policy(source: str, row: int) -> flask.Response:
         run = _find(sources, source)
         try:
-            policy = retry_while_replaced(lambda: Run(run.path).evaluated_policy(row))
+            policy = Run(run.path).evaluated_policy(row)
         except ConfigError as fault:
             flask.abort(404, str(fault))
         except RunFormatError as fault:
@@ -123,30 +123,22 @@ def add_downloads(server: flask.Flask, sources: Mapping[str, Source]) -> None:
 
     @server.get("/video/<source>/<int:row>")
     def send_video(source: str, row: int) -> flask.Response:
+        path = _find(sources, source).path
         try:
-            video = find_video(Run(_find(sources, source).path), row)
+            run = Run(path)
+            video = find_video(run, row)
+            data = None if video is None else read_video(run, video)
         except RunFormatError as fault:
             flask.abort(409, str(fault))
-        if video is None:
+        if data is None:
             return flask.abort(404, "this video has not been rendered")
-        return flask.send_file(video.path.resolve(), mimetype="video/mp4", conditional=True)
+        return flask.send_file(io.BytesIO(data), mimetype="video/mp4", conditional=True)
 
 
 def _find(sources: Mapping[str, Source], name: str) -> Source:
     if name not in sources:
         flask.abort(404, f"no run {name!r} here")
     return sources[name]
-
-
-def retry_while_replaced(read: Any, attempts: int = 5) -> Any:
-    """Read policies that may be being replaced: for a moment, file and manifest do not match."""
-    for attempt in range(attempts):
-        try:
-            return read()
-        except RunFormatError:
-            if attempt == attempts - 1:
-                raise
-            time.sleep(0.2)
 
 
 # --- what moves --------------------------------------------------------------------------------------------
@@ -284,7 +276,7 @@ def follow_video(app: Dash, sources: Mapping[str, Source], renderer: Renderer) -
         if ctx.triggered_id == "video-button":
             renderer.request(path, row)
         progress = renderer.progress(path, row)
-        version = progress.video.path.stem if progress.video else ""
+        version = progress.video.name if progress.video else ""
         busy = progress.state in ("waiting", "rendering")
         state = f"{row}/{version}/{progress.state}/{progress.share:.2f}"
         children = (

@@ -7,22 +7,26 @@ graphics driver that fails may take its process with it.
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
-from ucb_moppo.errors import ConfigError, UcbMoppoError
+from ucb_moppo.errors import ConfigError, RunFormatError, UcbMoppoError
+from ucb_moppo.store.guarded import file_size, open_folder, read_bytes, replace_file, writing
 from ucb_moppo.store.run import Run, load_run
-from ucb_moppo.store.storage import replace_file
+from ucb_moppo.store.storage import Count, Number
 
 DIRECTORY = "videos"
 FRAMES_PER_SECOND = 25
 MAX_SECONDS = 10
+MAX_VIDEO, MAX_TOLD = 256 << 20, 1 << 16
+"""Bytes of a video, and of what lies beside it."""
 NAME = re.compile(r"(?P<digest>[0-9a-f]{12})-\d+\.(mp4|json)")
 WIDTH, HEIGHT = 480, 360
 _CAMERA = {"trackbodyid": 1, "distance": 3.5, "elevation": -15.0}
@@ -31,24 +35,40 @@ _CAMERA = {"trackbodyid": 1, "distance": 3.5, "elevation": -15.0}
 class Video(NamedTuple):
     """A rendered episode and what it came to."""
 
-    path: Path
+    name: str
+    """Of its file, without the suffix: another once the policies have learnt on."""
     steps: int
     returns: tuple[float, ...]
 
 
-def video_path(run: Run, row: int) -> Path:
-    """Where the video of a row lies; policies that learn on get a new one."""
-    return run.path / DIRECTORY / f"{run.digest()[:12]}-{row}.mp4"
+class Told(msgspec.Struct):
+    """What lies beside a video."""
+
+    steps: Count
+    returns: tuple[Number, ...]
+
+
+def video_name(run: Run, row: int) -> str:
+    """The name of a row's video; policies that learn on get a new one."""
+    return f"{run.digest()[:12]}-{row}"
 
 
 def find_video(run: Run, row: int) -> Video | None:
     """The cached video of a row, if there is one."""
-    path = video_path(run, row)
+    name = video_name(run, row)
+    place = f"{DIRECTORY}/{name}"
     try:
-        told = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
-        return Video(path, int(told["steps"]), tuple(told["returns"])) if path.is_file() else None
-    except (OSError, ValueError, KeyError, TypeError):
+        if not file_size(run.path, f"{place}.mp4"):
+            return None
+        told = msgspec.json.decode(read_bytes(run.path, f"{place}.json", MAX_TOLD), type=Told)
+        return Video(name, told.steps, told.returns)
+    except (RunFormatError, ValueError):  # links, pipes and what is no JSON: as if it were not there
         return None
+
+
+def read_video(run: Run, video: Video) -> bytes:
+    """The file of a video."""
+    return read_bytes(run.path, f"{DIRECTORY}/{video.name}.mp4", MAX_VIDEO)
 
 
 def render_row(run: Run, row: int, on_progress: Callable[[float], None] = lambda share: None) -> Video:
@@ -57,26 +77,27 @@ def render_row(run: Run, row: int, on_progress: Callable[[float], None] = lambda
     cached = find_video(run, row)
     if cached is not None:
         return cached
-    path = video_path(run, row)
-    path.parent.mkdir(exist_ok=True)
-    aside = path.with_name(f".{os.getpid()}-{path.name}")
-    try:
-        steps, returns = write_episode(run, row, aside, on_progress)
-        replace_file(path.with_suffix(".json"), json.dumps({"steps": steps, "returns": returns}).encode())
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
+    name = video_name(run, row)
+    with tempfile.TemporaryDirectory() as elsewhere:  # the encoder opens its file by a path
+        film = Path(elsewhere) / "film.mp4"
+        steps, returns = write_episode(run, row, film, on_progress)
+        data = film.read_bytes()
+    with writing(run.path / DIRECTORY), open_folder(run.path) as folder:
+        folder.make_folder(DIRECTORY)
+    replace_file(run.path, f"{DIRECTORY}/{name}.json", json.dumps({"steps": steps, "returns": returns}).encode())
+    replace_file(run.path, f"{DIRECTORY}/{name}.mp4", data)
     if Run(run.path).digest() == run.digest():
         remove_outdated(run)
-    return Video(path, steps, tuple(returns))
+    return Video(name, steps, tuple(returns))
 
 
 def remove_outdated(run: Run) -> None:
     """Remove the videos of earlier policies, which nothing on the page can ask for any more."""
-    for path in (run.path / DIRECTORY).iterdir():
-        found = NAME.fullmatch(path.name)
-        if found and found["digest"] != run.digest()[:12]:
-            path.unlink(missing_ok=True)
+    with writing(run.path / DIRECTORY), open_folder(run.path, DIRECTORY) as folder:
+        for name in folder.names():
+            found = NAME.fullmatch(name)
+            if found and found["digest"] != run.digest()[:12]:
+                folder.remove(name)
 
 
 def write_episode(run: Run, row: int, path: Path, on_progress: Callable[[float], None]) -> tuple[int, list[float]]:
