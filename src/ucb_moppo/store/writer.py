@@ -89,9 +89,12 @@ class RunWriter:
     def _begin(self, name: str, lengths: Mapping[str, Digest]) -> GrowingFile:
         """A growing file as the checkpoint knows it, with what the manifest still shows of it."""
         length = lengths[name].bytes if name in lengths else 0
-        data = read_bytes(self.path, name, MAX_TABLE, length) if length else b""
+        data = self._read_beginning(name, length)
         shown = self._listed[name][0].bytes if name in self._listed else 0
         return GrowingFile(len(data), hashlib.sha256(data), shown > len(data))
+
+    def _read_beginning(self, name: str, length: int) -> bytes:
+        return read_bytes(self.path, name, MAX_TABLE, length) if length else b""
 
     def lengths(self) -> dict[str, Digest]:
         """Size and SHA-256 of the growing files as they stand."""
@@ -129,7 +132,7 @@ class RunWriter:
         file = self._growing[name]
         self._growing[name] = file.grown(data)
         if file.shows_more:
-            return {name: read_bytes(self.path, name, MAX_TABLE, file.size) + data}
+            return {name: self._read_beginning(name, file.size) + data}
         append_file(self.path, name, data, file.size)
         self._listed[name] = [self._growing[name].digest()]
         return {}
