@@ -145,7 +145,6 @@ METHODS = Registry(
             ours=False,
             published="ucb_moppo.peers.pdmorl.pdmorl_settings:published",
             packages=_BASELINES,
-            resumable=False,
             extra="peers",
         ),
         "capql": MethodEntry(

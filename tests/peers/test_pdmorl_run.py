@@ -2,16 +2,23 @@
 
 import csv
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
+from tiny_runs import DiesAt, Killed, assert_same
 from trade_runs import train_trade
 
 import ucb_moppo
+from ucb_moppo.config import from_json, override
 from ucb_moppo.errors import ConfigError
 from ucb_moppo.peers.pdmorl.networks import ACTOR, apply_actor
+from ucb_moppo.peers.pdmorl.phase import generator_state, set_generator_state
 from ucb_moppo.report import write_report
+from ucb_moppo.training.reporter import Reporter, Silent
+from ucb_moppo.training.resume import resume_run
+from ucb_moppo.training.train import train_run
 
 TINY = {"workers": 4, "cells": 16, "batch": 16, "key_batch": 16, "random_share": 0.1}
 
@@ -69,3 +76,40 @@ def test_what_it_cannot_train_is_found_before_anything_is_written(tmp_path):
     with pytest.raises(ConfigError, match=r"unknown setting 'worker'.*workers"):
         ucb_moppo.train("probe_envs:probe/Trade-v0", method="pdmorl", out=tmp_path / "run", worker=3, quiet=True)
     assert not (tmp_path / "run").exists()
+
+
+# --- interrupted and continued -----------------------------------------------------------------------------
+
+STEPS = 299
+"""37 rounds of 3 keys, which are 111, then 47 rounds of 4 workers."""
+
+
+def train_to_the_end(out: Path, reporter: Reporter) -> Path:
+    settings = override(
+        from_json({"problem": "probe_envs:probe/Trade-v0", "method": "pdmorl"}),
+        **{**TINY, "evaluations": 2, "steps": STEPS, "checkpoint_seconds": 0.0},
+    )
+    train_run(settings, out, reporter)
+    return out
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train_to_the_end(tmp_path_factory.mktemp("whole") / "run", Silent())
+
+
+@pytest.mark.parametrize("iteration", [3, 60, 108, 111, 115, 155, 295])
+def test_what_is_resumed_ends_as_what_was_never_interrupted(whole: Path, tmp_path: Path, iteration: int) -> None:
+    """In pre-training, at its last round, in the first of training, after a key was evaluated, and near the end."""
+    with pytest.raises(Killed):
+        train_to_the_end(tmp_path / "run", DiesAt(iteration))
+    resume_run(tmp_path / "run", Silent())
+    assert_same(tmp_path / "run", whole)
+
+
+def test_a_generator_continues_where_it_stood() -> None:
+    rng, other = np.random.default_rng(3), np.random.default_rng(4)
+    rng.integers(10, size=3, dtype=np.uint32)  # half of a draw is kept for the next
+    set_generator_state(other, generator_state(rng))
+    assert_array_equal(rng.integers(2**31, size=9, dtype=np.uint32), other.integers(2**31, size=9, dtype=np.uint32))
+    assert_array_equal(rng.standard_normal(9), other.standard_normal(9))

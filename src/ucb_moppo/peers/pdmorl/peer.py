@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import closing
 
 import numpy as np
@@ -23,7 +23,7 @@ from ucb_moppo.peers.pdmorl.interpolation import (
 )
 from ucb_moppo.peers.pdmorl.networks import ACTOR, count_parameters
 from ucb_moppo.peers.pdmorl.pdmorl_settings import PDMORLSettings
-from ucb_moppo.peers.pdmorl.phase import ChoosePreferences, Phase, Schedule, Streams
+from ucb_moppo.peers.pdmorl.phase import ChoosePreferences, Phase, Schedule, Streams, join_states, part_of
 from ucb_moppo.peers.pdmorl.preferences import draw_from_part, make_parts, spread_preferences
 from ucb_moppo.peers.pdmorl.update import (
     UpdateRule,
@@ -61,31 +61,34 @@ class PDMORL:
         self.pretraining_schedule, self.training_schedule = make_schedules(
             self.settings, config.steps, len(self.keys)
         )
-        rule = training_rule(self.settings)
-        self.training = self._make_phase(TRAINING, 1, self.settings.workers, rule)
+        self.training = self._make_training()
+        self.pretraining: Phase | None = None  # while it lasts
+        self.evaluated = 0
+        """Episodes of the phase at the last evaluation of the key preferences."""
 
     def train(self) -> Generator[Counts, None, None]:
         """Pre-train, then train; yields after every round."""
         # Acting multiplies matrices of a few rows, where threads of BLAS only wait for each other.
         with threadpool_limits(limits=1, user_api="blas"):
-            yield from self.pretrain()
+            if not self.training.num_rounds:
+                yield from self.pretrain()
             yield from self.train_policy()
 
     def pretrain(self) -> Generator[Counts, None, None]:
         """A policy per key preference; what the best of each has earned is its key solution."""
         interval, episodes = self.settings.key_interval, self.settings.key_pretraining_episodes
-        phase = self._make_phase(PRETRAINING, len(self.keys), len(self.keys), pretraining_rule(self.settings))
+        phase = self.pretraining = self.pretraining or self._make_pretraining()
         no_guidance = fit_interpolation(self.keys, self.keys)  # its angle has no weight here
         with closing(phase.env), closing(self._make_evaluation_envs(episodes)) as envs:
-            evaluated = 0
             while phase.num_rounds < self.pretraining_schedule.rounds:
                 phase.advance(no_guidance)
                 self.counts = self.counts._replace(pretraining=phase.steps)
-                if phase.finished_episodes >= evaluated + interval:
-                    evaluated += interval
+                if phase.finished_episodes >= self.evaluated + interval:
+                    self.evaluated += interval
                     self._evaluate_keys(phase, envs, episodes)
                 yield self.counts
             self._evaluate_keys(phase, envs, episodes)
+        self.pretraining, self.evaluated = None, 0
 
     def train_policy(self) -> Generator[Counts, None, None]:
         """One policy for every preference, guided by the key solutions; better ones replace them as they appear."""
@@ -93,12 +96,11 @@ class PDMORL:
         phase, episodes = self.training, self.settings.key_episodes
         interpolation = fit_interpolation(self.keys, self.solutions)
         with closing(phase.env), closing(self._make_evaluation_envs(episodes)) as envs:
-            evaluated = 0
             while phase.num_rounds < self.training_schedule.rounds:
                 phase.advance(interpolation)
                 self.counts = self.counts._replace(training=phase.steps)
-                if phase.finished_episodes > evaluated:
-                    evaluated = phase.finished_episodes
+                if phase.finished_episodes > self.evaluated:
+                    self.evaluated = phase.finished_episodes
                     self._evaluate_keys(phase, envs, episodes)
                     interpolation = fit_interpolation(self.keys, self.solutions)
                 yield self.counts
@@ -121,6 +123,15 @@ class PDMORL:
         else:
             raise DivergenceError("PD-MORL's key policies have diverged in pre-training: lower learning_rate")
 
+    def _make_pretraining(self) -> Phase:
+        """A learner per key preference."""
+        count = len(self.keys)
+        return self._make_phase(PRETRAINING, count, count, pretraining_rule(self.settings))
+
+    def _make_training(self) -> Phase:
+        """One learner for every preference."""
+        return self._make_phase(TRAINING, 1, self.settings.workers, training_rule(self.settings))
+
     def _make_phase(self, phase: int, num_learners: int, num_envs: int, rule: UpdateRule) -> Phase:
         streams = Streams(self.seed, phase)
         rng = streams.generator()
@@ -141,6 +152,23 @@ class PDMORL:
             )
 
         return draw
+
+    def get_state(self) -> dict[str, NDArray]:
+        """Give everything needed to continue, replay buffers included."""
+        phases = {"training": self.training} | ({"pretraining": self.pretraining} if self.pretraining else {})
+        own = {"counts": np.array(self.counts), "evaluated": np.array(self.evaluated)}
+        own |= {} if self.solutions is None else {"solutions": self.solutions}
+        return own | join_states({name: phase.get_state() for name, phase in phases.items()})
+
+    def set_state(self, state: Mapping[str, NDArray]) -> None:
+        """Continue from what ``get_state`` returned."""
+        self.counts, self.evaluated = Counts(*map(int, state["counts"])), int(state["evaluated"])
+        self.solutions = state.get("solutions")
+        self.training.set_state(part_of(state, "training"))
+        pretraining = part_of(state, "pretraining")
+        if pretraining:
+            self.pretraining = self._make_pretraining()
+            self.pretraining.set_state(pretraining)
 
     def snapshot(self) -> Snapshot:
         """The one policy; until pre-training is over it has not learnt anything."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from ucb_moppo.algos.stacked import fill_leaves, name_leaves
 from ucb_moppo.engine.rollout import Lockstep
 from ucb_moppo.envs.base import BatchEnv, Step
 from ucb_moppo.errors import DivergenceError, EnvironmentFault
@@ -152,3 +153,62 @@ class Phase:
         turns = actor_turns(self.num_updates, self.schedule.updates, self.rule.policy_delay)
         self.learners = self._update(self.learners, samples, noise, turns, interpolation)
         self.num_updates += self.schedule.updates
+
+    def get_state(self) -> dict[str, NDArray]:
+        """Give the learners, what they remember, where their environments stand and what is drawn next."""
+        parts = {"lockstep": self._lockstep.get_state()}
+        parts |= {f"buffer{k}": buffer.get_state() for k, buffer in enumerate(self.buffers)}
+        return {
+            **name_leaves("learners", self.learners),
+            **join_states(parts),
+            "rng": generator_state(self.rng),
+            "weight": self.weight.copy(),
+            "num_rounds": np.array(self.num_rounds),
+            "num_updates": np.array(self.num_updates),
+        }
+
+    def set_state(self, state: Mapping[str, NDArray]) -> None:
+        """Continue from what ``get_state`` returned."""
+        self.learners = fill_leaves("learners", self.learners, state)
+        self._lockstep.set_state(part_of(state, "lockstep"))
+        for k, buffer in enumerate(self.buffers):
+            buffer.set_state(part_of(state, f"buffer{k}"))
+        set_generator_state(self.rng, state["rng"])
+        self.weight = state["weight"].copy()
+        self.num_rounds, self.num_updates = int(state["num_rounds"]), int(state["num_updates"])
+
+
+# --- states as named arrays --------------------------------------------------------------------------------
+
+
+def join_states(parts: Mapping[str, Mapping[str, NDArray]]) -> dict[str, NDArray]:
+    """The states of several things as one, each under its name."""
+    return {f"{part}.{name}": array for part, state in parts.items() for name, array in state.items()}
+
+
+def part_of(state: Mapping[str, NDArray], part: str) -> dict[str, NDArray]:
+    """What ``join_states`` has put under a name."""
+    prefix = f"{part}."
+    return {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
+
+
+_HALF = 1 << 64
+"""PCG64 counts to 2^128, arrays to 2^64."""
+
+
+def generator_state(rng: np.random.Generator) -> NDArray:
+    """Where a generator of random numbers stands: uint64 [6]."""
+    found: Any = rng.bit_generator.state
+    wide = [half for name in ("state", "inc") for half in divmod(found["state"][name], _HALF)]
+    return np.array([*wide, found["has_uint32"], found["uinteger"]], np.uint64)
+
+
+def set_generator_state(rng: np.random.Generator, state: NDArray) -> None:
+    """Continue drawing from where ``generator_state`` was asked."""
+    high, low, high_inc, low_inc, has_uint32, uinteger = map(int, state)
+    rng.bit_generator.state = {
+        "bit_generator": "PCG64",
+        "state": {"state": high * _HALF + low, "inc": high_inc * _HALF + low_inc},
+        "has_uint32": has_uint32,
+        "uinteger": uinteger,
+    }

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ucb_moppo.spec import EnvSpec
 
@@ -54,6 +56,17 @@ class ReplayBuffer:
         for ring, new in zip(self._ring, transitions, strict=True):
             ring[rows] = new
         self._num_added += len(rows)
+
+    def get_state(self) -> dict[str, NDArray]:
+        """Give the stored transitions, and how many there have been."""
+        stored = {name: ring[: len(self)].copy() for name, ring in self._ring._asdict().items()}
+        return stored | {"num_added": np.array(self._num_added)}
+
+    def set_state(self, state: Mapping[str, NDArray]) -> None:
+        """Continue from what ``get_state`` returned."""
+        self._num_added = int(state["num_added"])
+        for name, ring in self._ring._asdict().items():
+            ring[: len(self)] = state[name]
 
     def sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Samples:
         """Samples [*shape, …], each a stored transition under one of its preferences, drawn with replacement."""
