@@ -14,6 +14,7 @@ import ucb_moppo
 from ucb_moppo.cli.main import main
 from ucb_moppo.viewer.app import is_own_host, make_app
 from ucb_moppo.viewer.renderer import Renderer
+from ucb_moppo.viewer.serve import make_token
 from ucb_moppo.viewer.sources import open_sources
 
 
@@ -51,6 +52,48 @@ def test_a_network_address_is_served_only_when_told():
     assert not is_own_host("192.168.1.9:80", "127.0.0.1")
     assert is_own_host("192.168.1.9:80", "0.0.0.0")
     assert not is_own_host("evil.example:80", "0.0.0.0")
+
+
+# --- the token ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def guarded(run):
+    return make_app(open_sources(run, None), Renderer(), "0.0.0.0", "secret").server.test_client()
+
+
+def test_only_pages_for_the_network_have_a_token():
+    assert [bool(make_token(host)) for host in ("127.0.0.1", "localhost", "::1", "0.0.0.0", "10.0.0.7")] == [
+        *(False, False, False),
+        *(True, True),
+    ]
+    assert len(make_token("0.0.0.0")) > 40
+
+
+@pytest.mark.parametrize("given", ["", "?token=", "?token=secre", "?token=secret2", "?token=%C3%A9", "?Token=x"])
+@pytest.mark.parametrize("path", ["/", "/_dash-layout", "/policy/main/0", "/video/main/0", "/assets/viewer.css"])
+def test_without_the_token_nothing_is_shown(guarded, path, given):
+    answer = get(guarded, path + given)
+    assert answer.status_code == 401
+    assert b"asks for the token" in answer.data
+    assert b"paper-problem" not in answer.data
+    assert guarded.get_cookie("ucb_moppo_token") is None
+
+
+def test_the_token_is_exchanged_for_a_cookie_once(guarded):
+    answer = get(guarded, "/?token=secret&stage=3")
+    assert answer.status_code == 302
+    assert answer.headers["Location"] == "/?stage=3"
+    cookie = answer.headers["Set-Cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=Strict" in cookie
+    assert get(guarded, "/").status_code == 200
+    assert get(guarded, "/policy/main/0").status_code == 200
+
+
+def test_a_wrong_cookie_is_no_token(guarded):
+    guarded.set_cookie("ucb_moppo_token", "guessed")
+    assert get(guarded, "/_dash-layout").status_code == 401
 
 
 def test_browsers_are_told_to_load_nothing_from_elsewhere(client):

@@ -18,7 +18,7 @@ from ucb_moppo.store.run import Run
 from ucb_moppo.store.storage import dump_tensors, make_digest
 from ucb_moppo.training.reevaluate import load_actors, subspace_weights
 from ucb_moppo.viewer.renderer import Renderer, render_ahead, render_rows
-from ucb_moppo.viewer.video import find_video, frame_rate
+from ucb_moppo.viewer.video import Told, find_video, frame_rate
 
 
 @pytest.fixture(scope="module")
@@ -28,16 +28,20 @@ def swimmer(tmp_path_factory):
     return SampleRun(problem="Swimmer-v2", num_policies=2, probes=3, horizon=12).write(path)
 
 
+def film_of(run: Path, row: int) -> Path:
+    return run / "videos" / f"{find_video(Run(run), row).name}.mp4"
+
+
 @pytest.fixture(scope="module")
 def told(swimmer):
     return list(render_rows(swimmer, [4]))
 
 
 def test_progress_is_told(told):
-    shares = [line["share"] for line in told]
+    shares = [line.share for line in told]
     assert shares[0] == 0.0
     assert shares == sorted(shares)
-    assert told[-1] == {"row": 4, "share": 1.0, "done": True}
+    assert told[-1] == Told(4, 1.0, done=True)
 
 
 def test_the_episode_is_the_evaluated_one(swimmer, told):
@@ -52,7 +56,7 @@ def test_the_episode_is_the_evaluated_one(swimmer, told):
 
 
 def test_the_file_is_a_film_of_every_step(swimmer, told):
-    frames = imageio_ffmpeg.read_frames(str(find_video(Run(swimmer), 4).path))
+    frames = imageio_ffmpeg.read_frames(str(film_of(swimmer, 4)))
     about = next(frames)
     assert about["codec"] == "h264"
     assert about["size"] == (480, 360)
@@ -69,8 +73,8 @@ def test_cached_until_the_policies_change(swimmer, told):
 
 
 def rendered(run: Path, row: int) -> Path:
-    assert list(render_rows(run, [row]))[-1]["done"]
-    return find_video(Run(run), row).path
+    assert list(render_rows(run, [row]))[-1].done
+    return film_of(run, row)
 
 
 def learn(run: Path) -> bytes:
@@ -124,12 +128,13 @@ def test_render_ahead_tells_how_far_it_is(swimmer, told):
     assert lines == ["video 1 of 1: rendered"]
 
 
-def test_an_environment_that_cannot_be_drawn_says_so(tmp_path, monkeypatch):
+def test_an_environment_that_cannot_be_drawn_says_so(tmp_path, monkeypatch, capfd):
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[1] / "support"))
     run = SampleRun(problem="probe_envs:probe/Counter-v0", num_policies=2, probes=2).write(tmp_path / "counter")
-    (line,) = [line for line in render_rows(run, [0]) if "error" in line]
-    assert "probe/Counter-v0 cannot be drawn" in line["error"]
-    assert "Traceback" not in line["error"]
+    (line,) = [line for line in render_rows(run, [0]) if line.error]
+    assert "probe/Counter-v0 cannot be drawn" in line.error
+    assert "Traceback" not in line.error
+    assert "names code to import and execute: probe_envs" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from ucb_moppo.config import RunConfig, RunSettings, make_settings, resolve, set
 from ucb_moppo.errors import ConfigError, UcbMoppoWarning, nearest_names
 from ucb_moppo.store.layout import directory_name
 from ucb_moppo.store.storage import has_type
+from ucb_moppo.training.imports import announce_imports
 from ucb_moppo.training.train import check_trainable, spec_of
 
 LISTS = {"problems": str, "methods": str, "seeds": int}
@@ -98,6 +99,7 @@ def read_sweep(path: Path) -> SweepSpec:
         data = msgspec.json.decode(path.read_bytes())
     except (OSError, ValueError, RecursionError) as fault:
         raise ConfigError(f"the sweep {path} cannot be read as JSON: {fault}") from fault
+    announce_imports(path, data)
     try:
         spec = parse_sweep(data)
         check_cells(spec.cells())

@@ -37,6 +37,7 @@ from ucb_moppo.cli.settings_options import to_options, to_settings
 from ucb_moppo.config import RunSettings, from_json, override, settings_type
 from ucb_moppo.errors import ConfigError, UcbMoppoError, UcbMoppoWarning, nearest_names
 from ucb_moppo.registry import INDICATORS
+from ucb_moppo.training.imports import announce_imports
 from ucb_moppo.training.reporter import silence, tell
 
 USAGE = """ucb-moppo: find a Pareto set of policies for problems with several objectives
@@ -163,6 +164,7 @@ def read_config(path: Path) -> dict[str, Any]:
         raise ConfigError(f"--config {path} cannot be read as JSON: {fault}") from fault
     if not isinstance(data, dict):
         raise ConfigError(f"--config {path} holds a {type(data).__name__}; it must be an object of settings")
+    announce_imports(path, data)
     return data
 
 

@@ -179,7 +179,7 @@ class View:
     port: int = 8050
     """Port of the page (0: any free one)."""
     host: str = "127.0.0.1"
-    """Address to serve on; anything but this machine's own shows the run to everyone who reaches it."""
+    """Address to serve on; on anything but this machine's own the page asks for the token that is printed."""
     render: bool = False
     """Render the videos of all policies a preference can pick before the page opens."""
     no_browser: bool = False

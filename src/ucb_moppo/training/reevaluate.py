@@ -18,9 +18,11 @@ from ucb_moppo.envs.base import BatchEnv
 from ucb_moppo.errors import ConfigError, RunFormatError
 from ucb_moppo.objectives.indicators import measure
 from ucb_moppo.policy.actors import Actors, actors_from_tensors
+from ucb_moppo.store.layout import CONFIG
 from ucb_moppo.store.run import Run, load_run
 from ucb_moppo.store.writer import write_front
 from ucb_moppo.training.ending import reported_by
+from ucb_moppo.training.imports import announce_imports
 
 
 def load_actors(run: Run) -> Actors:
@@ -30,6 +32,7 @@ def load_actors(run: Run) -> Actors:
 
 def load_config(run: Run) -> RunConfig:
     """What a run's settings resolve to, from its own files alone."""
+    announce_imports(run.path / CONFIG, run.config)
     return resolve(from_json(run.config), run.spec)
 
 

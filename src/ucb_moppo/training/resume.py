@@ -17,6 +17,7 @@ from ucb_moppo.store.layout import CONFIG, LIMITS, METRICS, check_holds_run, rea
 from ucb_moppo.store.lock import locked
 from ucb_moppo.store.run import Run
 from ucb_moppo.store.storage import parse_object
+from ucb_moppo.training.imports import announce_imports
 from ucb_moppo.training.record import make_facts
 from ucb_moppo.training.reporter import Reporter
 from ucb_moppo.training.stop import Deadline
@@ -40,7 +41,9 @@ def resume_run(
     with locked(path):
         clean_debris(path)
         check_continuable(path)
-        settings = from_json(parse_object(read_bytes(path, CONFIG, LIMITS[CONFIG]), path / CONFIG))
+        stored = parse_object(read_bytes(path, CONFIG, LIMITS[CONFIG]), path / CONFIG)
+        announce_imports(path / CONFIG, stored)
+        settings = from_json(stored)
         check_resumable(path, settings.method)
         known = setting_types(type(settings))
         elsewhere = {"executor": executor, "ray_address": ray_address}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hmac
 import io
 import ipaddress
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import flask
 import numpy as np
@@ -29,15 +31,19 @@ from ucb_moppo.viewer.video import find_video, read_video
 POLICY = (
     "default-src 'self'; img-src 'self' data: blob:; style-src 'self' 'unsafe-inline'; "
     "script-src 'self' 'unsafe-inline' 'unsafe-eval'; worker-src 'self' blob:; object-src 'none'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
+COOKIE = "ucb_moppo_token"
+ASK = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Token · ucb-moppo</title></head><body>
+<form method="get"><label>This page asks for the token that `ucb-moppo view` has printed:
+<input name="token" type="password" autofocus></label> <button>Show the run</button></form></body></html>"""
 INDEX = """<!doctype html>
 <html lang="en"><head>{%metas%}<title>{%title%}</title>{%favicon%}{%css%}</head>
 <body>{%app_entry%}<footer>{%config%}{%scripts%}{%renderer%}</footer></body></html>"""
 
 
-def make_app(sources: Mapping[str, Source], renderer: Renderer, host: str = "127.0.0.1") -> Dash:
-    """The application that shows the runs ``sources``; ``host`` is the address it is served on."""
+def make_app(sources: Mapping[str, Source], renderer: Renderer, host: str = "127.0.0.1", token: str = "") -> Dash:
+    """The application that shows the runs ``sources``, served on ``host`` to those who know the ``token``."""
     app = Dash(
         "ucb_moppo.viewer",
         assets_folder=str(Path(__file__).with_name("assets")),
@@ -49,6 +55,8 @@ def make_app(sources: Mapping[str, Source], renderer: Renderer, host: str = "127
     )
     app.layout = lambda: page_layout.make_layout(sources[MAIN].read(), other_data(sources), stamp_of(sources))
     guard(app.server, host)
+    if token:
+        ask_for_token(app.server, token)
     add_downloads(app.server, sources)
     follow_run(app, sources)
     follow_preference(app, sources)
@@ -80,6 +88,28 @@ def guard(server: flask.Flask, host: str) -> None:
         return response
 
 
+def ask_for_token(server: flask.Flask, token: str) -> None:
+    """Answer only to those who know the token: from the address, or from the cookie that it is exchanged for."""
+
+    @server.before_request
+    def check_token() -> flask.Response | None:
+        if is_token(flask.request.cookies.get(COOKIE, ""), token):
+            return None
+        if not is_token(flask.request.args.get("token", ""), token):
+            return flask.Response(ASK, status=401, mimetype="text/html")
+        others = flask.request.args.to_dict(flat=False)
+        del others["token"]  # it is not to stay in the address
+        query = f"?{urlencode(others, doseq=True)}" if others else ""
+        answer = flask.redirect(f"{flask.request.path}{query}")
+        answer.set_cookie(COOKIE, token, httponly=True, samesite="Strict")
+        return flask.make_response(answer)
+
+
+def is_token(given: str, token: str) -> bool:
+    """Whether what was given is the token; takes as long for any that is not."""
+    return hmac.compare_digest(given.encode(), token.encode())
+
+
 def is_own_host(asked: str, host: str) -> bool:
     """Whether a Host header names this server.
 
@@ -91,12 +121,12 @@ def is_own_host(asked: str, host: str) -> bool:
     if name in ("127.0.0.1", "localhost", "::1", host.lower()):
         return True
     try:
-        return not _is_local(host) and bool(ipaddress.ip_address(name))
+        return not is_local(host) and bool(ipaddress.ip_address(name))
     except ValueError:
         return False
 
 
-def _is_local(host: str) -> bool:
+def is_local(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import secrets
 import sys
 import threading
 import webbrowser
@@ -22,8 +23,10 @@ def serve(
     sources = open_sources(run, compare)
     if render:
         render_pickable(sources[MAIN])
-    server = make_server(sources, host, port)
+    token = make_token(host)
+    server = make_server(sources, host, port, token)
     address = f"http://{host if ':' not in host else f'[{host}]'}:{server.server_port}/"
+    address += f"?token={token}" if token else ""
     print(f"The viewer is at {address} until you press Ctrl-C.", flush=True)
     if open_browser:
         threading.Timer(0.5, webbrowser.open, [address]).start()
@@ -41,7 +44,14 @@ def check_installed() -> None:
         raise ConfigError(f"the viewer needs {', '.join(missing)}: pip install 'ucb-moppo[viewer]'")
 
 
-def make_server(sources, host: str, port: int):  # type: ignore[no-untyped-def]  # werkzeug is optional
+def make_token(host: str) -> str:
+    """A secret for those who may see the page; none where only this machine can."""
+    from ucb_moppo.viewer.app import is_local
+
+    return "" if is_local(host) else secrets.token_urlsafe(32)
+
+
+def make_server(sources, host: str, port: int, token: str = ""):  # type: ignore[no-untyped-def]  # werkzeug is optional
     """A server with a thread per request, which tells nothing but errors."""
     from werkzeug.serving import WSGIRequestHandler
     from werkzeug.serving import make_server as make
@@ -52,7 +62,7 @@ def make_server(sources, host: str, port: int):  # type: ignore[no-untyped-def] 
     class Quiet(WSGIRequestHandler):
         def log_request(self, code: int | str = "-", size: int | str = "-") -> None: ...
 
-    app = make_app(sources, Renderer(), host)
+    app = make_app(sources, Renderer(), host, token)
     try:
         return make(host, port, app.server, threaded=True, request_handler=Quiet)
     except (OSError, OverflowError, SystemExit) as fault:

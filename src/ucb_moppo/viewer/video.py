@@ -7,10 +7,13 @@ graphics driver that fails may take its process with it.
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,8 +28,10 @@ from ucb_moppo.store.storage import Count, Number
 DIRECTORY = "videos"
 FRAMES_PER_SECOND = 25
 MAX_SECONDS = 10
-MAX_VIDEO, MAX_TOLD = 256 << 20, 1 << 16
+MAX_VIDEO, MAX_BESIDE = 256 << 20, 1 << 16
 """Bytes of a video, and of what lies beside it."""
+MAX_MEMORY = 4 << 30
+"""Bytes that a renderer may take."""
 NAME = re.compile(r"(?P<digest>[0-9a-f]{12})-\d+\.(mp4|json)")
 WIDTH, HEIGHT = 480, 360
 _CAMERA = {"trackbodyid": 1, "distance": 3.5, "elevation": -15.0}
@@ -42,6 +47,15 @@ class Video(NamedTuple):
 
 
 class Told(msgspec.Struct):
+    """A line that a renderer tells of one row: how far it is, that it is done, or what went wrong."""
+
+    row: int
+    share: float = 0.0
+    done: bool = False
+    error: str = ""
+
+
+class Beside(msgspec.Struct):
     """What lies beside a video."""
 
     steps: Count
@@ -60,8 +74,8 @@ def find_video(run: Run, row: int) -> Video | None:
     try:
         if not file_size(run.path, f"{place}.mp4"):
             return None
-        told = msgspec.json.decode(read_bytes(run.path, f"{place}.json", MAX_TOLD), type=Told)
-        return Video(name, told.steps, told.returns)
+        beside = msgspec.json.decode(read_bytes(run.path, f"{place}.json", MAX_BESIDE), type=Beside)
+        return Video(name, beside.steps, beside.returns)
     except (RunFormatError, ValueError):  # links, pipes and what is no JSON: as if it were not there
         return None
 
@@ -196,20 +210,42 @@ class Film:
 def main(argv: Sequence[str] | None = None) -> int:
     """``python -m ucb_moppo.viewer.video RUN ROW...``: a JSON line for every bit of progress."""
     path, *rows = list(sys.argv[1:] if argv is None else argv)
+    limit_memory(MAX_MEMORY)
 
-    def tell(row: int, **what: Any) -> None:
-        print(json.dumps({"row": row, **what}), flush=True)
+    def tell(told: Told) -> None:
+        print(msgspec.json.encode(told).decode(), flush=True)
 
     for row in map(int, rows):
         try:
-            render_row(load_run(path), row, lambda share, row=row: tell(row, share=round(share, 3)))  # type: ignore[misc]
-            tell(row, share=1.0, done=True)
+            render_row(load_run(path), row, lambda share, row=row: tell(Told(row, round(share, 3))))  # type: ignore[misc]
+            tell(Told(row, 1.0, done=True))
         except UcbMoppoError as fault:
-            tell(row, error=str(fault))
+            tell(Told(row, error=str(fault)))
         except Exception as fault:
-            tell(row, error=f"{type(fault).__name__}: {fault}")
+            tell(Told(row, error=f"{type(fault).__name__}: {fault}"))
     return 0
 
 
+def limit_memory(size: int) -> None:
+    """Let this process have no more memory than so many bytes, where the system can see to it."""
+    with suppress(ImportError, ValueError, OSError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_DATA, (size, size))
+
+
+def end_with_parent() -> None:
+    """End this process when its standard input ends, which whoever has started it holds open."""
+
+    def wait() -> None:
+        with suppress(OSError):
+            while os.read(0, 1024):
+                pass
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
 if __name__ == "__main__":
+    end_with_parent()
     sys.exit(main())
