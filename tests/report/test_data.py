@@ -61,8 +61,8 @@ def test_evaluations_may_be_ahead_of_metrics(run):
     ("name", "content", "message"),
     [
         ("metrics.jsonl", b"not json\n", "metrics.jsonl"),
-        ("metrics.jsonl", b"{}\n", "without its stage"),
-        ("summary.json", b"{}", "lacks problem"),
+        ("metrics.jsonl", b"{}\n", "missing required field `stage`"),
+        ("summary.json", b"{}", "missing required field `problem`"),
         ("summary.json", b"[", "summary.json"),
         ("front.csv", b"", "empty"),
         ("front.csv", b"policy,weight_1,return_1,on_front\nx,1,1,true\n", "cannot be read"),
@@ -211,5 +211,5 @@ def test_extra_indicators_that_are_no_numbers_are_named(run, name, extra):
     lines = [json.loads(line) for line in (run / name).read_text().splitlines()] if name[-1] == "l" else None
     records = lines or [json.loads((run / name).read_text())]
     rewrite(run, name, "\n".join(json.dumps(one | {"extra_indicators": extra}) for one in records).encode() + b"\n")
-    with pytest.raises(RunFormatError, match=rf"{name}: extra_indicators must hold a number"):
+    with pytest.raises(RunFormatError, match=rf"{name} does not hold .*extra_indicators"):
         load_data(run)

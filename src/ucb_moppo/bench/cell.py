@@ -101,7 +101,7 @@ def is_complete(task: Task, summary: Mapping[str, Any]) -> bool:
     """Whether a run is all that is asked for: its last step, or the time it is given now as when it was made."""
     limit = task.cell.max_seconds
     timed_out = summary.get("stopped") and limit is not None and read_provenance(task).max_seconds == limit
-    return bool(summary["finished"] or timed_out)
+    return bool(summary.get("finished") or timed_out)
 
 
 def check_same_settings(task: Task, run: Run) -> None:

@@ -27,6 +27,8 @@ from ucb_moppo.bench.provenance import Provenance
 from ucb_moppo.errors import DamagedFileError
 from ucb_moppo.registry import INDICATORS
 from ucb_moppo.store.guarded import read_bytes, replace_file, writing
+from ucb_moppo.store.layout import METRICS, SUMMARY
+from ucb_moppo.store.records import check_metrics, check_summary
 from ucb_moppo.store.run import Run
 from ucb_moppo.store.storage import (
     Count,
@@ -48,6 +50,8 @@ EXTRA = "extra_indicators"
 def make_result(run: Run, provenance: Provenance) -> dict[str, Any]:
     """The result of a run that comes from where ``provenance`` says."""
     summary, lines, front = run.summary, run.metrics(), run.front()
+    check_summary(summary, run.path / SUMMARY)
+    check_metrics(lines, run.path / METRICS, front.returns.shape[1])
     return {
         "kind": KIND,
         "format": FORMAT,

@@ -10,8 +10,10 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
+from ucb_moppo.errors import RunFormatError
 from ucb_moppo.registry import INDICATORS
-from ucb_moppo.store.layout import PICTURE
+from ucb_moppo.store.layout import FRONT, PICTURE, SUMMARY
+from ucb_moppo.store.records import check_summary
 from ucb_moppo.store.run import Run
 from ucb_moppo.training.reporter import format_seconds
 
@@ -31,6 +33,7 @@ def plain(words: object) -> Text:
 def summary_lines(run: Run) -> list[str]:
     """What was run and found, in a few lines."""
     found = run.summary
+    check_summary(found, run.path / SUMMARY)
     early = f"ended by {found['stopped']}" if found.get("stopped") else "not finished"
     state = "finished" if found["finished"] else early
     return [
@@ -50,7 +53,7 @@ def describe_indicators(found: Mapping[str, Any]) -> str:
     """Every indicator with its label: what is measured behind it, what is counted before it."""
     labels = {name: entry.help for name, entry in INDICATORS.entries.items()}
     return "   ".join(
-        f"{found[name]} {label}" if isinstance(found[name], int) else f"{label} {found[name]:.4g}"
+        f"{found[name]} {label}" if isinstance(found[name], int) else f"{label} {_in_short(found[name])}"
         for name, label in labels.items()
     )
 
@@ -68,9 +71,13 @@ def describe_held_out(found: Mapping[str, Any]) -> list[str]:
     return [f"measured on {measured['episodes']} held-out episodes a point{intervals}"]
 
 
+def _in_short(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.4g}"
+
+
 def indicator_cells(found: Mapping[str, Any]) -> list[str]:
     """Every indicator as a cell of a table, in the order of the registry."""
-    return [f"{found[name]:.4g}" for name in INDICATORS]
+    return [_in_short(found[name]) for name in INDICATORS]
 
 
 def describe_steps(summary: Mapping[str, Any]) -> str:
@@ -82,6 +89,8 @@ def describe_steps(summary: Mapping[str, Any]) -> str:
 def front_on_terminal(run: Run, rows: int) -> Table:
     """The front, or ``rows`` of it spread evenly, by the first objective."""
     front, names = run.front(), run.summary["objectives"]
+    if front.returns.shape[1] != len(names):
+        raise RunFormatError(f"{run.path}: {FRONT} has {front.returns.shape[1]} objectives, {SUMMARY} {len(names)}")
     order = np.argsort(front.returns[:, 0])
     chosen = order[np.unique(np.linspace(0, len(order) - 1, min(rows, len(order))).round().astype(int))]
     title = f"{len(chosen)} of {len(order)} points of the front"

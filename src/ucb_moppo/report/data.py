@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,8 +15,9 @@ from numpy.typing import NDArray
 
 from ucb_moppo import registry
 from ucb_moppo.bench.result import COSTS, is_result, read_result
-from ucb_moppo.errors import RunFormatError
+from ucb_moppo.errors import RunFormatError, UcbMoppoWarning, UnsafeFileError
 from ucb_moppo.store.layout import CONFIG, EVALUATIONS, FRONT, METRICS, SUMMARY
+from ucb_moppo.store.records import check_metrics, check_settings, check_summary
 from ucb_moppo.store.run import Front, Run, front_from_columns, load_run, on_front
 
 METHOD_ORDER = tuple(registry.METHODS)
@@ -127,10 +129,13 @@ class RunData(ComparedRun):
 def load_data(path: str | Path) -> RunData:
     """Everything of a run that has reached its first evaluation."""
     run = load_run(path)
-    summary = _check_summary(run)
+    summary = run.summary
+    check_summary(summary, run.path / SUMMARY)
+    check_settings(run.config, run.path / CONFIG)
     evaluated, on_front = read_front(run)
-    _check_whole(run, evaluated, int(summary["policies"]))
-    metrics, history = read_metrics(run), read_history(run, evaluated.returns.shape[1])
+    _check_whole(run, evaluated, summary)
+    num_objectives = evaluated.returns.shape[1]
+    metrics, history = read_metrics(run, num_objectives), read_history(run, num_objectives)
     # A run that goes on may have been read between two stages: what both files have is whole.
     length = min(len(metrics), len(history))
     if not length:
@@ -192,13 +197,22 @@ def find_runs(path: Path) -> list[Path]:
     """A run's directory or a result file stands for itself, any other directory for the result files in it."""
     if not path.is_dir() or (path / CONFIG).exists():
         return [path] if path.is_file() else [load_run(path).path]
-    found = [file for file in sorted(path.rglob("*.json")) if is_result(file)]
+    found = [file for file in sorted(path.rglob("*.json")) if _is_result_or_warn(file)]
     if not found:
         raise RunFormatError(
             f"{path} holds neither a run nor result files; name the directory of a run, or one that "
             f"`ucb-moppo bench` wrote results to"
         )
     return found
+
+
+def _is_result_or_warn(file: Path) -> bool:
+    """Whether a file in a folder of results is one; what is no file at all is left out, with a warning."""
+    try:
+        return is_result(file)
+    except UnsafeFileError as fault:
+        warnings.warn(f"left out: {fault}", UcbMoppoWarning, stacklevel=2)
+        return False
 
 
 def drop_copies(runs: Sequence[ComparedRun]) -> list[ComparedRun]:
@@ -217,33 +231,19 @@ def _fingerprint(run: ComparedRun) -> str:
     return json.dumps([run.config, *(run.summary.get(name) for name in ("seconds", *INDICATOR_LABELS))])
 
 
-def _check_summary(run: Run) -> dict[str, Any]:
-    summary = run.summary
-    wanted = (
-        "problem",
-        "method",
-        "seed",
-        "objectives",
-        "reference_point",
-        "training_steps",
-        "policies",
-        *INDICATOR_LABELS,
-    )
-    missing = [name for name in wanted if not isinstance(summary, Mapping) or name not in summary]
-    if missing:
-        raise RunFormatError(f"{run.path / SUMMARY} lacks {', '.join(missing)}; it is not a whole summary")
-    _check_extra_indicators(summary, run.path / SUMMARY)
-    return dict(summary)
-
-
 def _check_extra_indicators(record: Mapping[str, Any], path: Path) -> None:
     extra = record.get(EXTRA_INDICATORS, {})
     if not isinstance(extra, Mapping) or not all(x is None or isinstance(x, (int, float)) for x in extra.values()):
         raise RunFormatError(f"{path}: {EXTRA_INDICATORS} must hold a number or null for each of its names")
 
 
-def _check_whole(run: Run, evaluated: Front, num_policies: int) -> None:
-    """Every policy has as many rows as any other; a table that was cut off has not."""
+def _check_whole(run: Run, evaluated: Front, summary: Mapping[str, Any]) -> None:
+    """Every policy has as many rows as any other, with a return for each objective; a table cut off has not."""
+    num_policies, num_objectives = int(summary["policies"]), len(summary["objectives"])
+    if evaluated.returns.shape[1] != num_objectives:
+        raise RunFormatError(
+            f"{run.path / FRONT} has {evaluated.returns.shape[1]} objectives and {SUMMARY} {num_objectives}"
+        )
     policies, counts = np.unique(evaluated.policy, return_counts=True)
     whole = len(policies) == num_policies and np.array_equal(policies, np.arange(len(policies)))
     if not whole or counts.min() != counts.max():
@@ -256,19 +256,15 @@ def _check_whole(run: Run, evaluated: Front, num_policies: int) -> None:
 def read_front(run: Run) -> tuple[Front, NDArray]:
     """All evaluated pairs and which of them [n] are on the front, from one reading of the table."""
     table = run.table()
-    front = front_from_columns(table, run.path / FRONT)
-    if not len(front.policy):
+    if not len(table.get("policy", table)):
         raise RunFormatError(f"{run.path} has an empty front.csv; nothing has been evaluated")
-    return front, on_front(table)
+    return front_from_columns(table, run.path / FRONT), on_front(table)
 
 
-def read_metrics(run: Run) -> list[dict[str, Any]]:
-    """The lines of ``metrics.jsonl``, each known to be about a stage."""
+def read_metrics(run: Run, num_objectives: int) -> list[dict[str, Any]]:
+    """The lines of ``metrics.jsonl``, each known to hold what a reader relies on."""
     lines = run.metrics()
-    for line in lines:
-        if not isinstance(line.get("stage"), int) or not isinstance(line.get("training_steps"), int):
-            raise RunFormatError(f"{run.path / METRICS} has a line without its stage or training_steps")
-        _check_extra_indicators(line, run.path / METRICS)
+    check_metrics(lines, run.path / METRICS, num_objectives)
     return lines
 
 

@@ -20,6 +20,7 @@ from matplotlib.typing import LineStyleType
 from numpy.typing import NDArray
 
 from ucb_moppo.report.data import METHOD_ORDER, ComparedRun, Group, Section, describe_runs
+from ucb_moppo.training.picture import PLAIN_TEXT
 
 MATPLOTLIB_SETTINGS: dict[Any, Any] = {
     "axes.spines.top": False,
@@ -27,12 +28,13 @@ MATPLOTLIB_SETTINGS: dict[Any, Any] = {
     "axes.grid": True,
     "axes.titlesize": 10,
     "axes.formatter.limits": (-4, 5),
-    "axes.formatter.use_mathtext": True,
     "grid.color": "0.92",
     "axes.axisbelow": True,
     "font.size": 9,
     "legend.frameon": False,
     "svg.hashsalt": "ucb-moppo",
+    # Names come from files: a $ in one is a dollar, and no LaTeX is ever run.
+    **PLAIN_TEXT,
 }
 # Okabe and Ito's colours, which people who do not see red and green alike can tell apart.
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000", "#B8A800")

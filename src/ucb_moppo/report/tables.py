@@ -19,6 +19,8 @@ from ucb_moppo.report.statistics import CONFIDENCE, Estimate, aggregate, estimat
 NONE = "–"
 PROTOCOL_CLASSES = {("gymnasium", 1000): "B", ("pgmorl", 500): "A"}
 """The literature's name for a protocol and its horizon, with reference point 0."""
+FORMULA_SIGNS = ("=", "+", "-", "@", "\t")
+"""What spreadsheets take for the beginning of a formula."""
 COMPARED = ("hypervolume", "expected_utility")
 """What methods are compared by; of the others a table for the eye shows the mean alone, and CSV everything."""
 
@@ -307,8 +309,24 @@ def slug(text: str) -> str:
 def to_csv(table: Table) -> str:
     columns, rows = table.plain or (table.columns, table.rows)
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([columns, *rows])
+    csv.writer(text, lineterminator="\n").writerows([map(plain_cell, row) for row in (columns, *rows)])
     return text.getvalue()
+
+
+def plain_cell(cell: object) -> object:
+    """A cell on one line that no spreadsheet takes for a formula: words like one get an apostrophe before them."""
+    if not isinstance(cell, str):
+        return cell
+    words = " ".join(cell.splitlines())
+    return f"'{words}" if words.startswith(FORMULA_SIGNS) and not is_number(words) else words
+
+
+def is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def marked_rows(table: Table, escape: Callable[[str], str], mark: str) -> list[list[str]]:
@@ -323,13 +341,16 @@ def to_markdown(table: Table) -> str:
     def line(cells: Sequence[str]) -> str:
         return "| " + " | ".join(cells) + " |"
 
-    def escape(cell: str) -> str:
-        return cell.replace("|", "\\|")
+    heads = [line([markdown_escape(cell) for cell in table.columns]), line(["---"] * len(table.columns))]
+    lines = [*heads, *map(line, marked_rows(table, markdown_escape, "**{}**"))]
+    note = f"\n{markdown_escape(table.note)}\n" if table.note else ""
+    return f"**{markdown_escape(table.title)}**\n\n" + "\n".join(lines) + "\n" + note
 
-    heads = [line([escape(cell) for cell in table.columns]), line(["---"] * len(table.columns))]
-    lines = [*heads, *map(line, marked_rows(table, escape, "**{}**"))]
-    note = f"\n{table.note}\n" if table.note else ""
-    return f"**{table.title}**\n\n" + "\n".join(lines) + "\n" + note
+
+def markdown_escape(text: str) -> str:
+    """Words that stay in their cell, and neither make HTML nor a link or picture."""
+    text = html.escape(" ".join(text.splitlines()), quote=False)
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("](", "]\\(").replace("`", "\\`")
 
 
 _LATEX = {

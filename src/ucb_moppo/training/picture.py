@@ -5,16 +5,28 @@ from __future__ import annotations
 import io
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
+import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from ucb_moppo.store.guarded import replace_file
 from ucb_moppo.store.run import Run
 
+PLAIN_TEXT: dict[Any, Any] = {"text.parse_math": False, "text.usetex": False, "axes.formatter.use_mathtext": False}
+"""Words as they are: names come from files, and a $ in one is a dollar."""
+
 
 def draw_front(run: Run, path: Path) -> Path:
     """A picture of the front: a panel per pair of objectives, coloured by the weight of the first."""
+    with matplotlib.rc_context(PLAIN_TEXT):
+        replace_file(path.parent, path.name, draw_picture(run))
+    return path
+
+
+def draw_picture(run: Run) -> bytes:
+    """The picture as a PNG."""
     everything, front, found = run.evaluated(), run.front(), run.summary
     pairs = list(combinations(range(everything.returns.shape[1]), 2))[:6]
     figure = Figure(figsize=(1.2 + 4.8 * len(pairs), 4.6), layout="constrained")
@@ -41,5 +53,4 @@ def draw_front(run: Run, path: Path) -> Path:
     )
     picture = io.BytesIO()
     figure.savefig(picture, format="png", dpi=150)
-    replace_file(path.parent, path.name, picture.getvalue())
-    return path
+    return picture.getvalue()
