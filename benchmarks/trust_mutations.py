@@ -1,0 +1,364 @@
+"""Open thousands of mutated run directories, each in a process with 1 GiB: nothing may crash, hang or load wrongly.
+
+    python benchmarks/trust_mutations.py --count 10000
+
+Bits are flipped, files cut, exchanged for links, pipes and folders, JSON and tables changed where it hurts, with
+and without a manifest that vouches for it. Each is read by `load`, `show`, `report` and the viewer's loader. What
+was done is noted every few cases, so that the same command goes on where it was stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import resource
+import select
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+
+import ucb_moppo
+from ucb_moppo.bench.provenance import code_version
+from ucb_moppo.errors import UcbMoppoError
+from ucb_moppo.store.layout import LIMITS, MANIFEST, next_name
+from ucb_moppo.store.storage import make_digest
+
+GIB, PATIENCE, NOTE_EVERY = 1 << 30, 10.0, 100
+FILES = [*LIMITS, MANIFEST, "interpolation.csv"]
+NASTY: list[Any] = [
+    *(None, True, -1, 0, 1.5, 10**18, 10**400, -(10**30), 1e308, "", "x", "-1", "\x1b[2J", "$x$", "=1+1", "nan"),
+    *([], {}, [[]], [0] * 5, {"a": {}}, "[" * 5000, ["x", 3], "../../etc/passwd", 30_000_000, "é" * 100),
+]
+CELLS = ["", "nan", "inf", "x", "-1", "1e999", "9" * 100, "0.5", "true", '"', "1,2", "=1", "30000000"]
+
+
+# --- mutations ---------------------------------------------------------------------------------------------
+
+
+def write(run: Path, name: str, data: bytes, rng: random.Random, vouch: float = 0.8) -> bool:
+    """Put a file there; more often than not with a manifest that agrees. Whether it does."""
+    (run / name).write_bytes(data)
+    if name not in LIMITS or rng.random() > vouch:
+        return False
+    manifest = json.loads((run / MANIFEST).read_text())
+    manifest["files"][name] = [make_digest(data).to_json()]
+    (run / MANIFEST).write_text(json.dumps(manifest))
+    return True
+
+
+def flip_bits(run: Path, rng: random.Random) -> bool:
+    name = rng.choice(FILES)
+    data = bytearray((run / name).read_bytes())
+    for _ in range(rng.randint(1, 8)):
+        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+    return write(run, name, bytes(data), rng, 0.5)
+
+
+def truncate(run: Path, rng: random.Random) -> bool:
+    name = rng.choice(FILES)
+    data = (run / name).read_bytes()
+    return write(run, name, data[: rng.randrange(len(data))], rng, 0.5)
+
+
+def extend(run: Path, rng: random.Random) -> bool:
+    """More of the same, or a sparse file that only looks large."""
+    name = rng.choice(FILES)
+    if rng.random() < 0.3:
+        os.truncate(run / name, rng.choice([1 << 24, 1 << 28, 1 << 30, 1 << 36]))
+        return False
+    data = (run / name).read_bytes()
+    return write(run, name, data * rng.randint(2, 50), rng)
+
+
+def change_json(run: Path, rng: random.Random) -> bool:
+    """Any value anywhere becomes another, or is gone, or is there twice."""
+    name = rng.choice(["config.json", "summary.json", "policies.json", "metrics.jsonl", MANIFEST])
+    lines = (run / name).read_text().splitlines() if name[-1] == "l" else [(run / name).read_text()]
+    place = rng.randrange(len(lines))
+    data = json.loads(lines[place])
+    change_somewhere(data, rng)
+    lines[place] = json.dumps(data)
+    return write(run, name, ("\n".join(lines) + "\n").encode(), rng, 0.95)
+
+
+def change_somewhere(data: Any, rng: random.Random) -> None:
+    while True:
+        keys = list(data) if isinstance(data, dict) else range(len(data))
+        if not keys:
+            return
+        key = rng.choice(list(keys))
+        if isinstance(data[key], (dict, list)) and data[key] and rng.random() < 0.8:
+            data = data[key]
+            continue
+        how = rng.random()
+        if how < 0.7:
+            data[key] = rng.choice(NASTY)
+        elif how < 0.85:
+            del data[key]
+        elif isinstance(data, dict):
+            data[rng.choice(["x", "", "finished", "extra_indicators", "stopped"])] = rng.choice(NASTY)
+        else:
+            data.append(data[key])
+        return
+
+
+def change_table(run: Path, rng: random.Random) -> bool:
+    """A cell, a row or a column of a table becomes another or is gone."""
+    name = rng.choice(["front.csv", "evaluations.csv", "interpolation.csv"])
+    rows = [line.split(",") for line in (run / name).read_text().splitlines()]
+    how, row = rng.randrange(5), rng.randrange(len(rows))
+    column = rng.randrange(len(rows[0]))
+    if how == 0:
+        del rows[row]
+    elif how == 1:
+        rows.insert(row, list(rows[row]))
+    elif how == 2:
+        for one in rows:
+            del one[column]
+    else:
+        for one in rows[row : row + rng.choice([1, 1, len(rows)])]:
+            one[column] = rng.choice(CELLS)
+    return write(run, name, "\n".join(map(",".join, rows)).encode(), rng, 0.95)
+
+
+def change_tensors(run: Path, rng: random.Random) -> bool:
+    """The header of the policies' arrays says something else."""
+    data = (run / "policies.safetensors").read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + length])
+    change_somewhere(header, rng)
+    text = json.dumps(header).encode()
+    return write(
+        run, "policies.safetensors", len(text).to_bytes(8, "little") + text + data[8 + length :], rng, 0.95
+    )
+
+
+def put_something_else(run: Path, rng: random.Random) -> bool:
+    """A link, a pipe, a device, a folder or nothing in the place of a file."""
+    path = run / rng.choice([*FILES, "checkpoints", "videos", next_name(rng.choice(list(LIMITS)))])
+    shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    how = rng.randrange(6)
+    if how == 0:
+        os.mkfifo(path)
+    elif how == 1:
+        path.symlink_to(rng.choice(["/dev/zero", "/dev/random", "/etc/passwd", "/", path.name, "manifest.json"]))
+    elif how == 2:
+        path.mkdir()
+    elif how == 3:
+        os.link(run / ".victim", path)
+    elif how == 4:
+        path.write_bytes(rng.randbytes(rng.choice([0, 1, 1000])))
+    return False
+
+
+def exchange(run: Path, rng: random.Random) -> bool:
+    """One file in the place of another, or beside it as if it were of the next stage."""
+    one, other = rng.sample(list(LIMITS), 2)
+    if rng.random() < 0.5:
+        (run / next_name(other)).write_bytes((run / one).read_bytes())
+        return False
+    return write(run, other, (run / one).read_bytes(), rng)
+
+
+MUTATIONS: list[Callable[[Path, random.Random], bool]] = [
+    *(flip_bits, truncate, extend, put_something_else, exchange, change_tensors),
+    *(change_json, change_json, change_json, change_table, change_table),
+]
+
+
+# --- reading -----------------------------------------------------------------------------------------------
+
+
+def read_everything(path: Path) -> Any:
+    """All that loading a run tells."""
+    run = ucb_moppo.load(path)
+    tables = {name: column.tobytes() for name, column in {**run.evaluations(), **run.table()}.items()}
+    policy = run.policy([1 / run.spec.num_objectives] * run.spec.num_objectives)
+    tensors = {name: array.tobytes() for name, array in run.tensors().items()}
+    return repr((run.config, run.summary, run.metrics(), tables, run.spec, tensors, policy.index))
+
+
+def show(path: Path) -> None:
+    from ucb_moppo.cli.main import print_run
+
+    print_run(path)
+
+
+def report(path: Path) -> None:
+    from ucb_moppo.report import write_report
+
+    with tempfile.TemporaryDirectory() as place:
+        write_report([path], place)
+
+
+def view(path: Path) -> None:
+    from ucb_moppo.viewer.sources import open_sources
+
+    open_sources(path, None)["main"].read()
+
+
+READERS: dict[str, Callable[[Path], Any]] = {"load": read_everything, "show": show, "report": report, "view": view}
+
+
+def read_all(path: Path, expected: str | None) -> list[tuple[str, str]]:
+    """Outcomes of all readers: fine, refused, wrong (it differs from ``expected``), or an error of another type."""
+    outcomes = []
+    for name, read in READERS.items():
+        try:
+            found = read(path)
+            wrong = name == "load" and expected is not None and found != expected
+            outcomes.append((name, "wrong" if wrong else "fine"))
+        except UcbMoppoError:
+            outcomes.append((name, "refused"))
+        except BaseException:
+            outcomes.append((name, traceback.format_exc(limit=-3)))
+    return outcomes
+
+
+def read_apart(path: Path, expected: str | None) -> tuple[list[tuple[str, str]], int, float]:
+    """The outcomes in a child with 1 GiB, its peak memory in MiB and its seconds; one too slow is ended."""
+    reading, writing = os.pipe()
+    begun, child = time.monotonic(), os.fork()
+    if child == 0:
+        resource.setrlimit(resource.RLIMIT_AS, (GIB, GIB))
+        warnings.simplefilter("ignore")
+        with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
+            os.dup2(nowhere.fileno(), 2)
+            found = json.dumps(read_all(path, expected)).encode()
+        os.write(writing, found[:60_000])
+        os._exit(0)
+    os.close(writing)
+    ready = select.select([reading], [], [], PATIENCE * len(READERS))[0]
+    if not ready:
+        os.kill(child, signal.SIGKILL)
+    data = os.read(reading, 1 << 20) if ready else b'[["any", "hang"]]'
+    os.close(reading)
+    usage = os.wait4(child, 0)[2]
+    return json.loads(data or b'[["any", "died"]]'), usage.ru_maxrss >> 10, time.monotonic() - begun
+
+
+# --- the campaign ------------------------------------------------------------------------------------------
+
+
+def make_base(path: Path) -> Path:
+    """A small run with everything that may lie in one."""
+    small = {
+        "horizon": 20,
+        "policies": 2,
+        "candidates": 8,
+        "active": 2,
+        "samples": 40,
+        "minibatch": 20,
+        "probes": 2,
+    }
+    command = (
+        f"import ucb_moppo; ucb_moppo.train('Swimmer-v2', out={str(path)!r}, quiet=True, steps=800, **{small!r})"
+    )
+    if os.spawnv(os.P_WAIT, sys.executable, [sys.executable, "-c", command]):  # JAX stays out of this process
+        raise SystemExit("the run to mutate could not be made")
+    columns = "weights_per_policy,hypervolume,expected_utility,sparsity,cardinality,evaluation_steps,episodes"
+    (path / "interpolation.csv").write_text(f"{columns}\n2,1.5,2.5,0.5,3,40,1\n4,1.75,2.5,0.25,5,80,1\n")
+    (path / "videos").mkdir()
+    (path / ".victim").write_bytes(b"precious")
+    return path
+
+
+def try_one(base: Path, place: Path, seed: int, number: int, expected: str) -> dict[str, Any]:
+    """Make and read one mutated directory: which mutation, what came of it."""
+    rng = random.Random(f"{seed}-{number}")
+    run = Path(shutil.copytree(base, place / "run"))
+    try:
+        mutate = rng.choice(MUTATIONS)
+        vouched = mutate(run, rng)
+        outcomes, megabytes, seconds = read_apart(run, None if vouched else expected)
+        intact = (run / ".victim").read_bytes() == b"precious"
+    finally:
+        shutil.rmtree(run)
+    return {
+        **{"number": number, "mutation": mutate.__name__, "vouched": vouched},
+        **{"outcomes": outcomes, "megabytes": megabytes, "seconds": seconds, "victim_intact": intact},
+    }
+
+
+def run_campaign(count: int, seed: int, out: Path | None, max_seconds: float) -> dict[str, Any]:
+    """Try mutations until there are enough or time is up; figures so far go to ``out``."""
+    found = read_figures(out, seed)
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory() as place:
+        base = make_base(Path(place) / "base")
+        for read in READERS.values():
+            read(base)  # imports what it needs, once for all children
+        expected = read_everything(base)
+        while found["done"] < count and time.monotonic() - begun < max_seconds:
+            add_figures(found, try_one(base, Path(place), seed, found["done"], expected))
+            if found["done"] % NOTE_EVERY == 0:
+                write_figures(out, found)
+    write_figures(out, found)
+    return found
+
+
+def read_figures(out: Path | None, seed: int) -> dict[str, Any]:
+    """What an earlier call has noted of the same campaign."""
+    fresh = {
+        **{"seed": seed, "commit": code_version(), "command": "python benchmarks/trust_mutations.py", "done": 0},
+        **{"outcomes": {}, "untyped": [], "wrong": [], "hangs": [], "victims_changed": 0},
+        **{"peak_megabytes": 0, "slowest_seconds": 0.0},
+    }
+    if out is None or not out.exists():
+        return fresh
+    noted = json.loads(out.read_text())
+    return noted if (noted["seed"], noted["commit"]) == (seed, fresh["commit"]) else fresh
+
+
+def add_figures(found: dict[str, Any], case: dict[str, Any]) -> None:
+    counts = Counter(found["outcomes"])
+    for reader, outcome in case["outcomes"]:
+        known = outcome in ("fine", "refused", "wrong", "hang", "died")
+        counts[f"{reader} {outcome if known else 'untyped'}"] += 1
+        where = {"number": case["number"], "mutation": case["mutation"], "reader": reader}
+        if outcome == "wrong":
+            found["wrong"].append(where)
+        elif outcome == "hang":
+            found["hangs"].append(where)
+        elif outcome not in ("fine", "refused"):
+            found["untyped"].append(where | {"error": outcome[-600:]})
+    found["outcomes"] = dict(sorted(counts.items()))
+    found["victims_changed"] += not case["victim_intact"]
+    found["peak_megabytes"] = max(found["peak_megabytes"], case["megabytes"])
+    found["slowest_seconds"] = max(found["slowest_seconds"], round(case["seconds"], 2))
+    found["done"] += 1
+
+
+def write_figures(out: Path | None, found: dict[str, Any]) -> None:
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(json.dumps(found, indent=2) + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--max-seconds", type=float, default=6 * 3600)
+    parser.add_argument("--out", type=Path, default=Path("results/trust/mutations.json"))
+    choice = parser.parse_args()
+    found = run_campaign(choice.count, choice.seed, choice.out, choice.max_seconds)
+    print(json.dumps({name: value for name, value in found.items() if name != "untyped"}, indent=2))
+    print(f"{len(found['untyped'])} untyped errors, of which the first: {found['untyped'][:1]}")
+
+
+if __name__ == "__main__":
+    main()
