@@ -207,7 +207,9 @@ def report(path: Path) -> None:
 def view(path: Path) -> None:
     from ucb_moppo.viewer.sources import open_sources
 
-    open_sources(path, None)["main"].read()
+    fault = open_sources(path, None)["main"].read().fault
+    if "cannot be read as a run:" in fault:  # which the page shows too, but nobody had foreseen
+        raise AssertionError(fault)
 
 
 READERS: dict[str, Callable[[Path], Any]] = {"load": read_everything, "show": show, "report": report, "view": view}

@@ -1,0 +1,65 @@
+"""The short version of the campaigns in benchmarks/trust_kills.py and benchmarks/trust_mutations.py."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trust_kills
+import trust_mutations
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits and kills processes")
+
+
+def test_mutated_runs_are_read_or_refused() -> None:
+    """Twenty of ten thousand: nothing untyped, nothing wrong, nothing that hangs, within 1 GiB."""
+    found = trust_mutations.run_campaign(20, seed=1, out=None, max_seconds=600)
+    assert found["done"] > 5
+    assert (found["untyped"], found["wrong"], found["hangs"], found["victims_changed"]) == ([], [], [], 0)
+
+
+def test_a_campaign_goes_on_where_it_was_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[int] = []
+
+    def note(base: Path, place: Path, seed: int, number: int, expected: str) -> dict[str, Any]:
+        tried.append(number)
+        outcome = {"outcomes": [("load", "fine"), ("show", "Traceback: oh")], "megabytes": 7, "seconds": 1.0}
+        return {"number": number, "mutation": "none", "victim_intact": True, **outcome}
+
+    monkeypatch.setattr(trust_mutations, "try_one", note)
+    monkeypatch.setattr(trust_mutations, "make_base", lambda path: path)
+    monkeypatch.setattr(trust_mutations, "READERS", {})
+    monkeypatch.setattr(trust_mutations, "read_everything", lambda path: "")
+    trust_mutations.run_campaign(3, 0, tmp_path / "out.json", 60)
+    found = trust_mutations.run_campaign(5, 0, tmp_path / "out.json", 60)
+    assert tried == [0, 1, 2, 3, 4]
+    assert found["outcomes"] == {"load fine": 5, "show untyped": 5}
+    assert len(found["untyped"]) == 5
+    assert found["peak_megabytes"] == 7
+
+
+def test_a_plan_has_every_way_to_kill() -> None:
+    plan = trust_kills.plan(36, seed=0)
+    ways = {(kind, *(how[name] for name in ("signal", "group", "read"))) for kind, how, _ in plan}
+    assert len(ways) == 36
+    assert all(0 <= share <= 1.05 for *_, share in plan)
+
+
+def test_figures_of_kills_by_hand() -> None:
+    kill = {"signal": "SIGTERM", "ended_before": False, "exit_code": 143, "differs": []}
+    kills = [kill | {"iterations_lost": lost, "seconds_to_stop": lost / 2} for lost in (3.0, 1.0, 2.0)]
+    found = trust_kills.summarise([*kills, kill | {"ended_before": True, "differs": ["front.csv"]}])
+    assert (found["kills"], found["byte_equal"]) == (4, 3)
+    assert found["SIGTERM"] == {
+        **{"kills": 3, "exit_codes": [143], "iterations_lost_median": 2.0, "iterations_lost_most": 3.0},
+        **{"seconds_to_stop_median": 1.0, "seconds_to_stop_most": 1.5},
+    }
+
+
+def test_one_kill_in_the_middle_is_made_good(tmp_path: Path) -> None:
+    whole = trust_kills.train_whole("ucb local", tmp_path)
+    how = {"signal": trust_kills.signal.SIGKILL, "group": True, "read": False}
+    found = trust_kills.kill_and_resume("ucb local", how, 0.8 * whole["seconds"], tmp_path, whole)
+    assert found["differs"] == []
