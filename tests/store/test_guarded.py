@@ -14,7 +14,15 @@ from sample_runs import SampleRun
 from ucb_moppo.errors import DamagedFileError, StorageError, UnsafeFileError
 from ucb_moppo.store import guarded
 from ucb_moppo.store.checkpoint import Checkpoint, write_checkpoint
-from ucb_moppo.store.guarded import append_file, file_size, open_folder, read_bytes, replace_file, sync_directory
+from ucb_moppo.store.guarded import (
+    append_file,
+    file_size,
+    open_folder,
+    read_bytes,
+    replace_file,
+    sync_directory,
+    write_file,
+)
 from ucb_moppo.store.lock import locked
 from ucb_moppo.training.interpolate import STUDY_FILE, read_study
 from ucb_moppo.training.picture import draw_front
@@ -131,6 +139,11 @@ def test_a_picture_does_not_go_through_a_link(tmp_path: Path, victim: Path) -> N
     draw_front(Run(run), run / "front.png")
     assert victim.read_bytes() == b"precious"
     assert (run / "front.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_file_that_the_user_names_may_have_any_name(root: Path) -> None:
+    write_file(root / "10:30 \\ front.csv", b"new")
+    assert [path.name for path in root.iterdir()] == ["10:30 \\ front.csv"]
 
 
 # --- directories that are gone -----------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from ucb_moppo.bench.result import make_result, read_result, write_result
 from ucb_moppo.bench.sweep_file import Cell, cell_config, cell_settings
 from ucb_moppo.errors import DisagreementError, RunFormatError, UcbMoppoError
 from ucb_moppo.store.checkpoint import list_checkpoints
-from ucb_moppo.store.guarded import read_bytes, replace_file
+from ucb_moppo.store.guarded import read_bytes, write_file
 from ucb_moppo.store.layout import CONFIG, SUMMARY
 from ucb_moppo.store.lock import locked
 from ucb_moppo.store.run import Run, load_run
@@ -173,13 +173,14 @@ def record_provenance(task: Task, continues: bool) -> None:
         commit = commit if before.endswith(commit) else f"{before}, then {commit}"
     task.provenance.parent.mkdir(parents=True, exist_ok=True)
     noted = Provenance(commit, hardware(), task.cell.max_seconds)
-    replace_file(task.runs, task.provenance.name, dump_json(msgspec.structs.asdict(noted)))
+    write_file(task.provenance, dump_json(msgspec.structs.asdict(noted)))
 
 
 def read_provenance(task: Task) -> Provenance:
     """What was noted when the run was made."""
     with suppress(OSError, ValueError):
-        return msgspec.json.decode(read_bytes(task.runs, task.provenance.name, MAX_JSON), type=Provenance)
+        path = task.provenance
+        return msgspec.json.decode(read_bytes(path.parent, path.name, MAX_JSON), type=Provenance)
     return UNKNOWN
 
 

@@ -26,7 +26,7 @@ from msgspec import Meta, Struct, defstruct
 from ucb_moppo.bench.provenance import Provenance
 from ucb_moppo.errors import DamagedFileError
 from ucb_moppo.registry import INDICATORS
-from ucb_moppo.store.guarded import read_bytes, replace_file, writing
+from ucb_moppo.store.guarded import read_bytes, write_file, writing
 from ucb_moppo.store.layout import METRICS, SUMMARY
 from ucb_moppo.store.records import check_metrics, check_summary
 from ucb_moppo.store.run import Run
@@ -96,7 +96,7 @@ def write_result(path: Path, result: Mapping[str, Any]) -> None:
     lines = [f"{json.dumps(name)}: {json.dumps(value, allow_nan=False)}" for name, value in plain.items()]
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(path.parent, path.name, ("{\n" + ",\n".join(lines) + "\n}\n").encode())
+    write_file(path, ("{\n" + ",\n".join(lines) + "\n}\n").encode())
 
 
 def is_result(path: Path) -> bool:

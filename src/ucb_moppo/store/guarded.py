@@ -265,15 +265,25 @@ def writing(path: Path) -> Iterator[None]:
 def replace_file(root: Path, name: str, data: bytes) -> None:
     """Write aside, sync and rename, so that no reader meets half a file and no crash leaves one."""
     with writing(root / name), _open_parent(root, name) as (folder, last):
-        aside = f".{last}.tmp"
-        try:
-            folder.write_new(aside, data)
-            folder.rename(aside, last)
-            folder.sync()
-        except OSError:
-            with suppress(OSError):  # on a full disk the debris would be in the way of what comes next
-                folder.remove(aside)
-            raise
+        _replace(folder, last, data)
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write a file that the user has named, whole or not at all."""
+    with writing(path), open_folder(path.parent) as folder:
+        _replace(folder, path.name, data)
+
+
+def _replace(folder: Folder, name: str, data: bytes) -> None:
+    aside = f".{name}.tmp"
+    try:
+        folder.write_new(aside, data)
+        folder.rename(aside, name)
+        folder.sync()
+    except OSError:
+        with suppress(OSError):  # on a full disk the debris would be in the way of what comes next
+            folder.remove(aside)
+        raise
 
 
 def append_file(root: Path, name: str, data: bytes, length: int) -> None:

@@ -17,7 +17,7 @@ from ucb_moppo.errors import ConfigError, RunFormatError
 from ucb_moppo.policy.networks import PAPER_NETWORK, Network, head_sizes
 from ucb_moppo.policy.policy import Policy
 from ucb_moppo.spec import ActionSpec, EnvSpec, ObservationPart
-from ucb_moppo.store.guarded import read_bytes, replace_file
+from ucb_moppo.store.guarded import read_bytes, write_file
 from ucb_moppo.store.storage import (
     MAX_TENSORS,
     check_format,
@@ -123,7 +123,7 @@ def save_policy(policy: Policy, path: str | Path) -> Path:
         "expected_returns": finite_or_none(policy.expected_returns.tolist()),
         **network_to_json(policy.network),
     }
-    replace_file(path.parent, path.name, dump_tensors(policy.tensors, header))
+    write_file(path, dump_tensors(policy.tensors, header))
     return path
 
 

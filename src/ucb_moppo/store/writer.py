@@ -18,7 +18,7 @@ from ucb_moppo.errors import DamagedFileError
 from ucb_moppo.objectives.pareto import nondominated
 from ucb_moppo.policy.networks import PAPER_NETWORK, Network
 from ucb_moppo.spec import EnvSpec
-from ucb_moppo.store.guarded import append_file, open_folder, read_bytes, replace_file, writing
+from ucb_moppo.store.guarded import append_file, open_folder, read_bytes, replace_file, write_file, writing
 from ucb_moppo.store.layout import (
     CONFIG,
     EVALUATIONS,
@@ -182,7 +182,7 @@ class Reported(NamedTuple):
 
 def write_front(path: Path, weights: NDArray, returns: NDArray, reported: Reported | None = None) -> None:
     """A front's table in a file: weights, returns [K, W, m], and what its members were measured at."""
-    replace_file(path.parent, path.name, front_csv(weights, returns, reported))
+    write_file(path, front_csv(weights, returns, reported))
 
 
 def front_csv(weights: NDArray, returns: NDArray, reported: Reported | None = None) -> bytes:

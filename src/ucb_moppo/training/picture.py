@@ -11,7 +11,7 @@ import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from ucb_moppo.store.guarded import replace_file
+from ucb_moppo.store.guarded import write_file
 from ucb_moppo.store.run import Run
 
 PLAIN_TEXT: dict[Any, Any] = {"text.parse_math": False, "text.usetex": False, "axes.formatter.use_mathtext": False}
@@ -21,7 +21,7 @@ PLAIN_TEXT: dict[Any, Any] = {"text.parse_math": False, "text.usetex": False, "a
 def draw_front(run: Run, path: Path) -> Path:
     """A picture of the front: a panel per pair of objectives, coloured by the weight of the first."""
     with matplotlib.rc_context(PLAIN_TEXT):
-        replace_file(path.parent, path.name, draw_picture(run))
+        write_file(path, draw_picture(run))
     return path
 
 
