@@ -48,13 +48,16 @@ PATIENCE = 300.0
 
 
 @contextmanager
-def started(*arguments: str, read: bool = True) -> Iterator[subprocess.Popen[bytes]]:
-    """The command in a group of its own, whose words are thrown away, or which nobody reads from the first on."""
+def started(*arguments: str, words: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
+    """The command in a group of its own, whose words somebody writes down, or which nobody reads from the first on."""
     reading, writing = os.pipe()
     # A shell in the background lets its children ignore SIGINT; a run is to be asked as from a terminal.
     program = "import signal, runpy; signal.signal(signal.SIGINT, signal.default_int_handler); "
     program += "runpy.run_module('ucb_moppo', run_name='__main__', alter_sys=True)"
-    words = subprocess.Popen(["cat"], stdin=reading, stdout=subprocess.DEVNULL) if read else None
+    reader = None
+    if words is not None:
+        with words.open("wb") as file:
+            reader = subprocess.Popen(["cat"], stdin=reading, stdout=file)
     command = [sys.executable, "-c", program, *arguments]
     process = subprocess.Popen(command, stdout=writing, stderr=writing, start_new_session=True)
     os.close(reading)
@@ -65,8 +68,8 @@ def started(*arguments: str, read: bool = True) -> Iterator[subprocess.Popen[byt
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        if words is not None:
-            words.wait()
+        if reader is not None:
+            reader.wait()
 
 
 def train(kind: str, run: Path) -> list[str]:
@@ -100,7 +103,7 @@ def kill_and_resume(
     """Kill a run after so many seconds, continue it to the end and compare."""
     run = place / "run"
     shutil.rmtree(run, ignore_errors=True)
-    with started(*train(kind, run), read=how["read"]) as process:
+    with started(*train(kind, run), words=place / "words" if how["read"] else None) as process:
         with suppress(subprocess.TimeoutExpired):
             process.wait(after)
         ended_before = process.poll() is not None
@@ -111,24 +114,22 @@ def kill_and_resume(
         seconds = time.time() - sent
     after_stop = newest_checkpoint(run)
     lost = None if after_stop is None or ended_before else max(0.0, sent - after_stop[1])
-    attempts = finish(kind, run)
+    fault = finish(kind, run, place / "words")
     return {
         **{"kind": kind, "signal": how["signal"].name, "group": how["group"], "read": how["read"]},
-        **{"after": round(after, 2), "ended_before": ended_before, "exit_code": code, "attempts": attempts},
+        **{"after": round(after, 2), "ended_before": ended_before, "exit_code": code, "fault": fault},
         **{"seconds_to_stop": round(seconds, 2), "seconds_lost": lost, "checkpoint": saved and saved[0]},
-        "differs": [name for name, value in contents(run).items() if value != whole["contents"][name]],
+        "differs": fault or [name for name, value in contents(run).items() if value != whole["contents"][name]],
         "iterations_lost": None if lost is None else round(lost / whole["seconds_per_iteration"], 1),
     }
 
 
-def finish(kind: str, run: Path) -> int:
-    """Resume, or train where nothing had been begun; how many commands that took."""
+def finish(kind: str, run: Path, words: Path) -> str:
+    """Resume, or train where nothing had been begun; what went wrong, if anything did."""
     command = ["resume", str(run)] if (run / "config.json").exists() else train(kind, run)
-    with started(*command) as process:
+    with started(*command, words=words) as process:
         code = process.wait(PATIENCE)
-    if code:
-        raise SystemExit(f"{' '.join(command)} ended with {code}")
-    return 1
+    return f"{command[0]} ended with {code}: {words.read_text()[-500:]}" if code else ""
 
 
 # --- the campaign ------------------------------------------------------------------------------------------
@@ -137,9 +138,10 @@ def finish(kind: str, run: Path) -> int:
 def train_whole(kind: str, place: Path) -> dict[str, Any]:
     """A run that is left alone: what it leaves, how long it takes, and how long its iterations do."""
     run, begun = place / kind.replace(" ", "-"), time.time()
-    with started(*train(kind, run)) as process:
-        if process.wait(PATIENCE):
-            raise SystemExit(f"the run of {kind} that is left alone failed")
+    with started(*train(kind, run), words=place / "words") as process:
+        code = process.wait(PATIENCE)
+    if code:
+        raise SystemExit(f"the run of {kind} that is left alone failed: {(place / 'words').read_text()[-500:]}")
     seconds, last = time.time() - begun, newest_checkpoint(run)
     spent = json.loads((run / "summary.json").read_text())["seconds"]
     iterations = last[0] if last else 1

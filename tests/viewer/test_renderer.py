@@ -127,7 +127,7 @@ def is_running(process: Path) -> bool:
 
 def test_nothing_beside_a_run_is_executed(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even a module of a name that the renderer imports, in the directory that it is started from."""
-    for name in ("safetensors", "msgspec", "numpy"):
+    for name in ("safetensors", "msgspec", "numpy", "ctypes"):
         (run / f"{name}.py").write_text(f"open({str(run / 'executed')!r}, 'w')")
     monkeypatch.chdir(run)
     (told,) = render_rows(run, [0])

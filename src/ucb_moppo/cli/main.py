@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -37,6 +38,7 @@ from ucb_moppo.cli.settings_options import to_options, to_settings
 from ucb_moppo.config import RunSettings, from_json, override, settings_type
 from ucb_moppo.errors import ConfigError, UcbMoppoError, UcbMoppoWarning, nearest_names
 from ucb_moppo.registry import INDICATORS
+from ucb_moppo.runtime.place import SAFE_PATH
 from ucb_moppo.training.imports import announce_imports
 from ucb_moppo.training.reporter import silence, tell
 
@@ -316,6 +318,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point. An error the user can act on is one line and exit code 2, a signal 128 + its number."""
     warnings.showwarning = print_warning
+    os.environ |= SAFE_PATH
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         try:

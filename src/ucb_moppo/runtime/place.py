@@ -10,6 +10,9 @@ from typing import Any, Generic, ParamSpec, TypeVar
 from ucb_moppo.cores import pinned
 from ucb_moppo.runtime.worker import Request, Worker
 
+SAFE_PATH = {"PYTHONSAFEPATH": "1"}
+"""For the environment of processes: also those that libraries start find no module in the current directory."""
+
 Object = TypeVar("Object")
 Params = ParamSpec("Params")
 WorkerKind = TypeVar("WorkerKind", bound=Worker[Any])

@@ -19,7 +19,7 @@ from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any, TypeVar
 
 from ucb_moppo.cores import pin_process, pinned, thread_settings
-from ucb_moppo.runtime.place import Place
+from ucb_moppo.runtime.place import SAFE_PATH, Place
 from ucb_moppo.runtime.worker import HeldObject, Request, Worker, WorkerLost, unpack_reply
 
 Object = TypeVar("Object")
@@ -47,7 +47,7 @@ def start_process(cores: Sequence[int], interruptible: bool) -> tuple[subprocess
             [sys.executable, "-P", "-c", command],
             stdin=subprocess.DEVNULL,
             pass_fds=[theirs.fileno()],
-            env=os.environ | thread_settings(len(cores)),
+            env=os.environ | thread_settings(len(cores)) | SAFE_PATH,
             start_new_session=True,
         )
     theirs.close()

@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from ucb_moppo.errors import RunFormatError
+from ucb_moppo.runtime.place import SAFE_PATH
 from ucb_moppo.store.layout import CONFIG
 from ucb_moppo.store.run import Run
 from ucb_moppo.training.imports import announce_imports
@@ -148,7 +149,7 @@ def render_rows(path: Path, rows: Sequence[int], seconds: float = SECONDS_PER_VI
 
 def start(command: Sequence[str]) -> subprocess.Popen[str]:
     """A process that draws offscreen. It ends when its standard input does, and so when this process does."""
-    environment, pipe = {**OFFSCREEN, **os.environ}, subprocess.PIPE
+    environment, pipe = {**OFFSCREEN, **os.environ, **SAFE_PATH}, subprocess.PIPE
     return subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
 
 
