@@ -49,7 +49,7 @@ PATIENCE = 300.0
 
 @contextmanager
 def started(*arguments: str, words: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
-    """The command in a group of its own, whose words somebody writes down, or which nobody reads from the first on."""
+    """The command in a group of its own, whose words are written down, or which nobody reads from the first on."""
     reading, writing = os.pipe()
     # A shell in the background lets its children ignore SIGINT; a run is to be asked as from a terminal.
     program = "import signal, runpy; signal.signal(signal.SIGINT, signal.default_int_handler); "
