@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -170,6 +171,19 @@ def test_a_file_that_no_manifest_knows_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "run" / MANIFEST).write_text(json.dumps(manifest))
     with pytest.raises(RunFormatError, match=r"no front\.csv yet"):
         Run(tmp_path / "run").evaluated()
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link", "folder"])
+def test_what_is_no_file_of_a_next_stage_is_dropped(tmp_path: Path, kind: str) -> None:
+    writer = begin(tmp_path / "run")
+    write_stage(writer, 0)
+    place, victim = tmp_path / "run" / next_name("front.csv"), tmp_path / "victim"
+    victim.write_bytes((tmp_path / "run/front.csv").read_bytes())
+    {"pipe": os.mkfifo, "link": lambda path: path.symlink_to(victim), "folder": Path.mkdir}[kind](place)
+    assert stages_in(Run(tmp_path / "run")) == [0] * 5
+    write_stage(begin(tmp_path / "run", writer.lengths()), 1)
+    assert stages_in(Run(tmp_path / "run")) == [1] * 5
+    assert victim.exists()
 
 
 def test_files_of_a_stage_that_was_never_committed_are_dropped(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucb_moppo.errors import DamagedFileError
+from ucb_moppo.errors import DamagedFileError, RunFormatError
 from ucb_moppo.objectives.pareto import nondominated
 from ucb_moppo.policy.networks import PAPER_NETWORK, Network
 from ucb_moppo.spec import EnvSpec
@@ -79,12 +80,16 @@ class RunWriter:
         """Rename what a killed process has committed and not renamed, and drop what it has not committed."""
         with writing(self.path), open_folder(self.path) as folder:
             for name in LIMITS:
-                if folder.status(next_name(name)) is not None:
-                    data = read_bytes(self.path, next_name(name), LIMITS[name])
-                    if make_digest(data) in self._listed.get(name, []):
-                        folder.rename(next_name(name), name)
-                    else:
-                        folder.remove(next_name(name))
+                if self._is_committed(name):
+                    folder.rename(next_name(name), name)
+                else:
+                    folder.remove(next_name(name))
+
+    def _is_committed(self, name: str) -> bool:
+        """Whether what lies under a file's other name is what the manifest knows."""
+        with suppress(RunFormatError):  # nothing does, or something that is no file
+            return make_digest(read_bytes(self.path, next_name(name), LIMITS[name])) in self._listed.get(name, [])
+        return False
 
     def _begin(self, name: str, lengths: Mapping[str, Digest]) -> GrowingFile:
         """A growing file as the checkpoint knows it, with what the manifest still shows of it."""
