@@ -35,11 +35,11 @@ OURS = {
     **{"--epochs": 2, "--probes": 2, "--stage-iterations": 4, "--steps": 12_000, "--checkpoint-seconds": 2},
 }
 THEIRS = {"--horizon": 50, "--steps": 12_000, "--evaluations": 4, "--checkpoint-seconds": 2}
-THEIR_SETTINGS = ("workers=4", "cells=32", "batch=32", "key_batch=32")
+THEIR_SETTINGS = [f"--set={one}" for one in ("workers=4", "cells=32", "batch=32", "key_batch=32")]
 KINDS = {
     "ucb local": [*(str(x) for pair in OURS.items() for x in pair), "--executor", "local"],
     "ucb processes": [*(str(x) for pair in OURS.items() for x in pair), "--executor", "processes", "--shards", "2"],
-    "pdmorl": ["--method", "pdmorl", *(str(x) for pair in THEIRS.items() for x in pair), "--set", *THEIR_SETTINGS],
+    "pdmorl": ["--method", "pdmorl", *(str(x) for pair in THEIRS.items() for x in pair), *THEIR_SETTINGS],
 }
 PATIENCE = 300.0
 

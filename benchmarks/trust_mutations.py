@@ -23,8 +23,8 @@ import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable
-from contextlib import redirect_stdout
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ from ucb_moppo.errors import UcbMoppoError
 from ucb_moppo.store.layout import LIMITS, MANIFEST, next_name
 from ucb_moppo.store.storage import make_digest
 
-GIB, PATIENCE, NOTE_EVERY = 1 << 30, 10.0, 100
+GIB, PATIENCE, CLOCK_PATIENCE, NOTE_EVERY = 1 << 30, 10.0, 180.0, 20
 FILES = [*LIMITS, MANIFEST, "interpolation.csv"]
 NASTY: list[Any] = [
     *(None, True, -1, 0, 1.5, 10**18, 10**400, -(10**30), 1e308, "", "x", "-1", "\x1b[2J", "$x$", "=1+1", "nan"),
@@ -215,23 +215,33 @@ def view(path: Path) -> None:
 READERS: dict[str, Callable[[Path], Any]] = {"load": read_everything, "show": show, "report": report, "view": view}
 
 
-def read_all(path: Path, expected: str | None) -> list[tuple[str, str]]:
+def read_all(path: Path, expected: str | None) -> Iterator[tuple[str, str]]:
     """Outcomes of all readers: fine, refused, wrong (it differs from ``expected``), or an error of another type."""
-    outcomes = []
     for name, read in READERS.items():
+        limit_processor()
         try:
             found = read(path)
             wrong = name == "load" and expected is not None and found != expected
-            outcomes.append((name, "wrong" if wrong else "fine"))
+            yield name, "wrong" if wrong else "fine"
         except UcbMoppoError:
-            outcomes.append((name, "refused"))
+            yield name, "refused"
         except BaseException:
-            outcomes.append((name, traceback.format_exc(limit=-3)))
-    return outcomes
+            yield name, traceback.format_exc(limit=-3)[-1000:]
+
+
+def limit_processor() -> None:
+    """End this process once it has taken 10 seconds more of its processor."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    soft = int(used.ru_utime + used.ru_stime + PATIENCE) + 1
+    resource.setrlimit(resource.RLIMIT_CPU, (soft, resource.RLIM_INFINITY))
 
 
 def read_apart(path: Path, expected: str | None) -> tuple[list[tuple[str, str]], int, float]:
-    """The outcomes in a child with 1 GiB, its peak memory in MiB and its seconds; one too slow is ended."""
+    """The outcomes in a child with 1 GiB, its peak memory in MiB and its seconds by the clock.
+
+    A reader hangs that takes more than 10 seconds of processor time, or makes all of them take 3 minutes by the
+    clock: other work on the machine is no hang, and waiting for ever is one.
+    """
     reading, writing = os.pipe()
     begun, child = time.monotonic(), os.fork()
     if child == 0:
@@ -239,17 +249,31 @@ def read_apart(path: Path, expected: str | None) -> tuple[list[tuple[str, str]],
         warnings.simplefilter("ignore")
         with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
             os.dup2(nowhere.fileno(), 2)
-            found = json.dumps(read_all(path, expected)).encode()
-        os.write(writing, found[:60_000])
+            for outcome in read_all(path, expected):
+                os.write(writing, json.dumps(outcome).encode() + b"\n")
         os._exit(0)
     os.close(writing)
-    ready = select.select([reading], [], [], PATIENCE * len(READERS))[0]
-    if not ready:
+    outcomes = [tuple(json.loads(line)) for line in read_lines(reading, begun + CLOCK_PATIENCE)]
+    with suppress(ProcessLookupError):
         os.kill(child, signal.SIGKILL)
-    data = os.read(reading, 1 << 20) if ready else b'[["any", "hang"]]'
+    _, status, usage = os.wait4(child, 0)
+    if len(outcomes) < len(READERS):
+        ended = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+        hung = ended in (signal.SIGXCPU, signal.SIGKILL)
+        outcomes.append((list(READERS)[len(outcomes)], "hang" if hung else "died"))
+    return outcomes, usage.ru_maxrss >> 10, time.monotonic() - begun
+
+
+def read_lines(reading: int, until: float) -> list[bytes]:
+    """Whole lines out of a pipe until it ends or time is up."""
+    data = b""
+    while select.select([reading], [], [], max(0.0, until - time.monotonic()))[0]:
+        part = os.read(reading, 1 << 16)
+        if not part:
+            break
+        data += part
     os.close(reading)
-    usage = os.wait4(child, 0)[2]
-    return json.loads(data or b'[["any", "died"]]'), usage.ru_maxrss >> 10, time.monotonic() - begun
+    return data.split(b"\n")[:-1]
 
 
 # --- the campaign ------------------------------------------------------------------------------------------
