@@ -9,7 +9,7 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constr
 .PHONY: help demo test lint format bench docs clean
 
 help:
-	@echo "make demo    train on Swimmer for about two minutes and show what was found"
+	@echo "make demo    train on HalfCheetah for a minute or two and show what was found"
 	@echo "make test    run every test"
 	@echo "make lint    ruff, mypy and who may import whom"
 	@echo "make bench   throughput of training against raw physics, and native problems against the adapter"
@@ -32,7 +32,7 @@ $(TESTABLE): $(READY)
 	@touch $@
 
 demo: $(READY)
-	$(BIN)/ucb-moppo train Swimmer-v2 --preset quick
+	$(BIN)/ucb-moppo train HalfCheetah-v2 --preset quick
 
 test: $(TESTABLE)
 	MUJOCO_GL=egl $(BIN)/python -m pytest -n 2 --dist worksteal tests

@@ -63,8 +63,8 @@ def test_of_a_concave_front_a_linear_method_finds_the_two_ends(tmp_path: Path) -
     ppo = {"learning_rate": 1e-3, "gamma": 0.99, "entropy_coefficient": 0.02}
     run = train_treasure("deep-sea-treasure-concave-v0", tmp_path / "run", **own, **ppo)
 
-    # Every policy under every weight surfaces with a treasure. One between the ends that a policy came by on its way
-    # is kept for its hypervolume, but is worth less than one of the ends to everyone.
+    # Every policy under every weight surfaces with a treasure. One between the ends that a policy came by
+    # on its way is kept for its hypervolume, but is worth less than one of the ends to everyone.
     everything, found = run.evaluated(), run.front()
     assert {1.0, 124.0} <= set(everything.returns[:, 0].tolist()) <= set(front[:, 0].tolist())
     near, far = np.argmin(found.returns[:, 0]), np.argmax(found.returns[:, 0])
