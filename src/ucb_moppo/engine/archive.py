@@ -50,14 +50,17 @@ class Archive:
 def choose_rows(old: NDArray, new: NDArray, reference_point: Sequence[float]) -> NDArray:
     """Sub-spaces [K] to take from ``new`` [K, P, m], the rest from ``old``: the front is never worse for it.
 
-    From the better of the two whole sets on, one sub-space after the other is exchanged where that is no loss.
+    From the better of the two whole sets on, one sub-space after the other is exchanged where that makes the front
+    better and costs no expected utility.
     """
     worth = indicators.hypervolume if old.shape[-1] <= MAX_EXACT_OBJECTIVES else indicators.expected_utility
 
-    def value(taken: NDArray) -> float:
+    def value(taken: NDArray) -> tuple[float, float]:
         points = np.where(taken[:, None, None], new, old).reshape(-1, old.shape[-1])
         finite = points[np.isfinite(points).all(-1)]
-        return worth(finite, reference_point) if len(finite) else -np.inf
+        if not len(finite):
+            return -np.inf, -np.inf
+        return worth(finite, reference_point), indicators.expected_utility(finite, reference_point)
 
     lost = ~np.isfinite(new).all((1, 2))
     everything, nothing = ~lost, np.zeros(len(new), bool)
@@ -65,6 +68,7 @@ def choose_rows(old: NDArray, new: NDArray, reference_point: Sequence[float]) ->
     for k in np.flatnonzero(~lost):
         exchanged = best.copy()
         exchanged[k] = not best[k]
-        if value(exchanged) > value(best):
+        (new_worth, new_utility), (old_worth, old_utility) = value(exchanged), value(best)
+        if new_worth > old_worth and new_utility >= old_utility:
             best = exchanged
     return best
