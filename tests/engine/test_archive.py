@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ucb_moppo.engine.archive import Archive, choose_rows
-from ucb_moppo.objectives.pareto import hypervolume
+from ucb_moppo.objectives.pareto import expected_utility, hypervolume
+from ucb_moppo.objectives.weights import even_weights
 
 REFERENCE = (0.0, 0.0)
 
@@ -20,6 +21,12 @@ def value_of(taken: np.ndarray, old: np.ndarray, new: np.ndarray) -> float:
     points = np.concatenate([(new if take else old)[k] for k, take in enumerate(taken)])
     finite = points[np.isfinite(points).all(1)]
     return hypervolume(finite, (0.0,) * old.shape[-1]) if len(finite) else 0.0
+
+
+def utility_of(taken: np.ndarray, old: np.ndarray, new: np.ndarray) -> float:
+    """EU of the same."""
+    points = np.concatenate([(new if take else old)[k] for k, take in enumerate(taken)])
+    return expected_utility(points, even_weights(points.shape[-1]))
 
 
 def subsets(num_rows: int) -> list[np.ndarray]:
@@ -71,10 +78,22 @@ def test_better_parts_of_both_are_combined() -> None:
 
 
 def test_equal_values_are_taken_from_what_is_now() -> None:
-    """No loss, and what has learnt longer: also where nothing lies above the reference point."""
+    """No loss, and what has learnt longer; where nothing lies above the reference point, by its utility."""
     same = np.array([[[1.0, 2.0]], [[2.0, 1.0]]])
     np.testing.assert_array_equal(choose_rows(same, same.copy(), REFERENCE), [True, True])
-    np.testing.assert_array_equal(choose_rows(-same, -2 * same, REFERENCE), [True, True])
+    np.testing.assert_array_equal(choose_rows(-same, -2 * same, REFERENCE), [False, False])
+    np.testing.assert_array_equal(choose_rows(-2 * same, -same, REFERENCE), [True, True])
+
+
+def test_an_exchange_costs_no_expected_utility() -> None:
+    """Of 200 random pairs of sets: never less utility than the whole set that has more volume."""
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        old, new = rng.uniform(0, 1, (2, 4, 2, 2))
+        taken = choose_rows(old, new, REFERENCE)
+        everything, nothing = np.ones(4, bool), np.zeros(4, bool)
+        better = max((everything, nothing), key=lambda choice: value_of(choice, old, new))
+        assert utility_of(taken, old, new) >= utility_of(better, old, new)
 
 
 def test_what_has_diverged_is_never_taken() -> None:
@@ -102,8 +121,10 @@ def test_of_many_objectives_the_expected_utility_decides() -> None:
     old, new = np.full((1, 1, 5), 1.0), np.full((1, 1, 5), 2.0)
     assert choose_rows(old, new, (9.0,) * 5).tolist() == [True]
     assert choose_rows(new, old, (9.0,) * 5).tolist() == [False]
-    # Of four the volume decides: nothing is above the reference, so what is now is no loss.
-    assert choose_rows(new[..., :4], old[..., :4], (9.0,) * 4).tolist() == [True]
+    # Of four the volume decides, before the utility: (2, 2, 2, 2) above 0 against (1, 1, 1, 9), of more utility.
+    wide = np.array([[[1.0, 1.0, 1.0, 9.0]]])
+    assert choose_rows(new[..., :4], wide, (0.0,) * 4).tolist() == [False]  # 16 against 9
+    assert choose_rows(wide, new[..., :4], (0.0,) * 4).tolist() == [True]
 
 
 # --- keeping -----------------------------------------------------------------------------------------------

@@ -110,8 +110,21 @@ def test_each_method_recovers_the_front(
     u = 1 - np.sqrt(1 - returns[:, 0] / HORIZON)
     assert (returns[:, 1] <= trade_front(u)[:, 1] + 1e-9).all()
 
-    # The user with the worst luck loses at most 2% of the best utility, which is between ¾ T and T.
+
+KEPT = "what adds hypervolume is kept, also from early policies that serve everyone worse: 0.25 instead of 0.07"
+
+
+@pytest.mark.parametrize(
+    ("method", "layout"),
+    [
+        *(("ucb", "static"), ("mean", "static"), ("random", "static"), ("ucb", "parting")),
+        pytest.param("fixed", "static", marks=pytest.mark.xfail(strict=True, reason=KEPT)),
+    ],
+)
+def test_nobody_loses_much(method: str, layout: str, train_trade: Callable[..., ucb_moppo.Run]) -> None:
+    """The user with the worst luck loses at most 2% of the best utility, which is between ¾ T and T."""
     truth = trade_front(np.linspace(0, 1, 1001))
+    returns = train_trade(method, layout).evaluated().returns
     assert maximum_utility_loss(returns, truth, even_weights(2)) <= 0.02 * HORIZON
 
 

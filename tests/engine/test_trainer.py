@@ -592,16 +592,17 @@ def test_policies_part_when_they_are_told(together: int, partings: list[int]) ->
 
 
 def test_a_shared_policy_s_warm_up_draws_candidates_anew() -> None:
-    """Every two iterations, each sub-space's environments on N different candidates of its own."""
+    """Every two iterations N different candidates of each sub-space, handed on by one environment a period."""
     trainer, executor = make_trainer(**PARTING)
     list(trainer.run())
     drawn = [weights for weights, _ in executor.trained[:2]]
     assert [length for _, length in executor.trained[:2]] == [2, 2]
     assert not np.array_equal(*drawn)
-    for weights in drawn:
+    for period, weights in enumerate(drawn):
+        drawn_for = np.roll(weights.reshape(K * N, 2), -period, axis=0).reshape(K, N, 2)
         for k in range(K):
             mine = {tuple(w) for w in trainer.decomposition.candidates[k]}
-            assert len({tuple(w) for w in weights[k]} & mine) == N
+            assert len({tuple(w) for w in drawn_for[k]} & mine) == N
 
 
 @pytest.mark.parametrize("method", ["mean", "random", "fixed"])
