@@ -291,8 +291,8 @@ def test_ridge_shrinks_a_slope_by_its_strength_by_hand() -> None:
     count = 400
     situations = only_density(count)
     changes = 10 * np.stack([situations.density, -situations.density], axis=1)
-    surrogate = BaggedRidge(strength=float(count)).fit(situations, changes, np.ones(2), seed=0)
-    mean, _ = summarise_draws(surrogate.draw(situations))
+    members = BaggedRidge(strength=float(count)).fit_members(situations, changes, seed=0, skill=1.0)
+    mean = members.predict(situations.features()).mean(axis=0)
     np.testing.assert_allclose(np.ptp(mean, axis=0) / np.ptp(changes, axis=0), 0.5, atol=0.02)
 
 
@@ -315,8 +315,21 @@ def test_old_stages_count_less_by_hand(memory: float, expected: float) -> None:
     once = some_situations(100)
     both = Situations.join([replace(once, age=np.full(100, 5.0)), replace(once, age=np.zeros(100))])
     changes = np.repeat([[10.0, 10.0], [-10.0, -10.0]], 100, axis=0)
-    surrogate = BaggedRidge(num_members=40, memory=memory).fit(both, changes, np.ones(2), seed=0)
-    assert summarise_draws(surrogate.draw(once)).mean.mean() == pytest.approx(expected, abs=0.5)
+    members = BaggedRidge(num_members=40, memory=memory).fit_members(both, changes, seed=0, skill=1.0)
+    assert members.predict(once.features()).mean() == pytest.approx(expected, abs=0.5)
+
+
+def test_a_surrogate_is_believed_as_far_as_it_foresaw_the_last_stage() -> None:
+    # Stages that go on as before are foreseen: skill near 1. Stages that turn round are not: no change is expected.
+    once = some_situations(100)
+    both = Situations.join([replace(once, age=np.ones(100)), replace(once, age=np.zeros(100))])
+    steady = np.full((200, 2), 10.0) + np.random.default_rng(0).normal(0, 0.1, (200, 2))
+    on = summarise_draws(BaggedRidge().fit(both, steady, np.ones(2), seed=0).draw(once))
+    np.testing.assert_allclose(on.mean, 10, atol=0.2)
+    turned = steady * np.repeat([[1.0], [-1.0]], 100, axis=0)
+    off = summarise_draws(BaggedRidge().fit(both, turned, np.ones(2), seed=0).draw(once))
+    np.testing.assert_allclose(off.mean, 0, atol=1e-9)
+    np.testing.assert_allclose(off.std, 10, rtol=0.01)  # what a stage has changed, either way
 
 
 def test_luck_is_part_of_the_uncertainty() -> None:

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from sample_runs import SampleRun, random_tensors, rewrite
 
-from ucb_moppo.errors import ConfigError, RunFormatError
-from ucb_moppo.policy.policy import Policy, one_hot
-from ucb_moppo.spec import ActionSpec, EnvSpec
+from ucb_moppo.errors import RunFormatError
+from ucb_moppo.policy.policy import Policy
+from ucb_moppo.spec import ActionSpec, EnvSpec, ObservationPart
 from ucb_moppo.store.layout import MANIFEST
 from ucb_moppo.store.run import Run, front_from_columns
 from ucb_moppo.store.storage import parse_columns
@@ -110,10 +110,11 @@ def test_one_of_many_discrete_observations_costs_a_row() -> None:
     tensors = {name: array[0] for name, array in random_tensors(spec, 1).items()}
     policy = Policy(spec, 0, np.array([0.5, 0.5]), np.zeros(2), tensors)
     assert policy(59_999) in (0, 1)
-    assert one_hot(np.array([2, 0]), 3).tolist() == [[0, 0, 1], [1, 0, 0]]
+    part = ObservationPart((), (), (3,), (0,))
+    assert part.encode(np.array([2, 0])).tolist() == [[0, 0, 1], [1, 0, 0]]
 
 
 @pytest.mark.parametrize("number", [-1, 3, np.nan])
 def test_an_observation_that_is_not_one_of_them_is_refused(number: float) -> None:
-    with pytest.raises(ConfigError, match="not one of the 3"):
-        one_hot(np.array([number]), 3)
+    with pytest.raises(ValueError, match="outside its space"):
+        ObservationPart((), (), (3,), (0,)).encode(np.array([number]))

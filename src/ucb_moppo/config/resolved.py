@@ -20,8 +20,8 @@ from ucb_moppo.registry import EXECUTORS
 from ucb_moppo.search.search_settings import SearchConfig, SearchSettings
 from ucb_moppo.spec import EnvSpec
 
-NUM_ENVIRONMENTS, MAX_ROLLOUT_STEPS = 100, 50
-"""Environments of a run, over all sub-spaces, and their steps in an iteration."""
+NUM_ENVIRONMENTS = 100
+"""Environments of a run, over all sub-spaces."""
 MIN_ITERATIONS, MIN_ROLLOUT_STEPS = 50, 10
 """A short run has shorter rollouts, down to these, so that it is updated as often as this."""
 DRAWN, WARMUP = 0.25, 0.125
@@ -152,7 +152,8 @@ def resolve_moppo(settings: MoppoSettings, spec: EnvSpec) -> MoppoConfig:
     search, ppo = settings.search, settings.ppo
     policies = decide_num_policies(search, spec.num_objectives)
     active = search.active or max(1, NUM_ENVIRONMENTS // policies)
-    samples = search.samples or active * decide_rollout_steps(settings.steps, policies * search.replicas * active)
+    environments = policies * search.replicas * active
+    samples = search.samples or active * decide_rollout_steps(search.rollout, settings.steps, environments)
     candidates = search.candidates or max(active, default_num_candidates(spec.num_objectives))
     require(
         policies * candidates <= MAX_LATTICE_POINTS,
@@ -266,9 +267,9 @@ def decide_acquisition(num_objectives: int) -> str:
     return "hypervolume" if num_objectives <= MAX_SCORED_OBJECTIVES else "expected_utility"
 
 
-def decide_rollout_steps(steps: int, environments: int) -> int:
-    """T: as long as still leaves enough iterations."""
-    return max(MIN_ROLLOUT_STEPS, min(MAX_ROLLOUT_STEPS, steps // (environments * MIN_ITERATIONS)))
+def decide_rollout_steps(rollout: int, steps: int, environments: int) -> int:
+    """T: as long as asked for, if that leaves enough iterations."""
+    return min(rollout, max(MIN_ROLLOUT_STEPS, steps // (environments * MIN_ITERATIONS)))
 
 
 def decide_num_policies(search: SearchSettings, num_objectives: int) -> int:

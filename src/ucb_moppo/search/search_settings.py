@@ -29,7 +29,9 @@ class SearchSettings:
     """M, candidate weights in each sub-space."""
     active: Annotated[int | None, "an equal part of 100 environments"] = None
     """N, weights trained on at a time in each sub-space, with one environment each."""
-    samples: Annotated[int | None, "50 steps of each environment, fewer in a short run"] = None
+    rollout: int = 50
+    """T at most, steps of each environment in an iteration; a short run has fewer."""
+    samples: Annotated[int | None, "--rollout steps of each environment"] = None
     """Samples per sub-space and iteration, shared by its environments."""
     replicas: int = 1
     """R, independent policies per sub-space, merged into one front."""
@@ -81,7 +83,16 @@ class SearchConfig(SearchSettings):
 
 def check_search(search: SearchSettings) -> None:
     """Refuse values that cannot be, whatever the problem is."""
-    for name in ("policies", "candidates", "active", "samples", "replicas", "stage_iterations", "probes"):
+    for name in (
+        "policies",
+        "candidates",
+        "active",
+        "rollout",
+        "samples",
+        "replicas",
+        "stage_iterations",
+        "probes",
+    ):
         value = getattr(search, name)
         require(value is None or value >= 1, f"{name} is {value}; it must be at least 1")
     require(

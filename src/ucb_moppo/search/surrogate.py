@@ -32,6 +32,8 @@ MIN_ROWS = 3
 # Spreads below this fraction of the largest magnitude are rounding, not information.
 ROUNDING = 1e-12
 MAX_SWEEPS = 10_000
+# Tells the draw of residuals from that of bootstrap samples.
+LUCK = 1
 
 
 class Surrogate(Protocol):
@@ -290,11 +292,13 @@ class BaggedRidge:
         if len(changes) < MIN_ROWS or all(_is_constant(column) for column in changes.T):
             std = np.array([_wide_std(c, s) for c, s in zip(changes.T, prior_std, strict=True)])
             return NoChange(std, self.num_members)
-        fitted = self._fit_members(situations, changes, seed, self._skill(situations, changes, seed))
-        share = self._shares(situations)
+        fitted = self.fit_members(situations, changes, seed, self._skill(situations, changes, seed))
+        share, rng = self._shares(situations), np.random.default_rng((seed, LUCK))
         left = changes - fitted.predict(situations.features()).mean(axis=0)
+        drawn = left[rng.choice(len(left), self.num_members, p=share)]
+        # A few draws scatter: brought to the size of all that is left over.
         size = np.sqrt((share[:, None] * left**2).sum(axis=0))
-        return replace(fitted, noise=even_scores(self.num_members)[:, None] * size)
+        return replace(fitted, noise=Standard.of(drawn).to(drawn) * size)
 
     def _shares(self, situations: Situations) -> FloatArray:
         """How much each row counts, [n]; 1 in all."""
@@ -306,14 +310,15 @@ class BaggedRidge:
         last = situations.age == situations.age.min()
         if last.all() or (~last).sum() < MIN_ROWS:
             return 0.0
-        before = self._fit_members(situations.where(~last), changes[~last], seed, 1.0)
+        before = self.fit_members(situations.where(~last), changes[~last], seed, 1.0)
         foreseen = before.predict(situations.where(last).features()).mean(axis=0)
         scale = _safe_scale(changes)
         missed = float((((changes[last] - foreseen) / scale) ** 2).sum())
         whole = float(((changes[last] / scale) ** 2).sum())
         return max(0.0, 1 - missed / whole) if whole > 0 else 0.0
 
-    def _fit_members(self, situations: Situations, changes: FloatArray, seed: int, skill: float) -> SharedEnsemble:
+    def fit_members(self, situations: Situations, changes: FloatArray, seed: int, skill: float) -> SharedEnsemble:
+        """Fit the members to bootstrap samples of finite rows; they leave nothing to luck yet."""
         features = situations.features()
         inputs, targets = Standard.of(features), Standard.of(changes)
         x, y, rng = inputs.to(features), targets.to(changes), np.random.default_rng(seed)

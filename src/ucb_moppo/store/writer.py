@@ -213,10 +213,7 @@ def front_csv(weights: NDArray, returns: NDArray, reported: Reported | None = No
         returns.reshape(-1, num_objectives),
         strict=True,
     )
-    rows = [
-        [*row, _yes(on), *("" if np.isnan(x) else float(x) for x in error), *map(float, chosen_by)]
-        for row, on, error, chosen_by in columns
-    ]
+    rows = [[*row, _yes(on), *map(float, error), *map(float, chosen_by)] for row, on, error, chosen_by in columns]
     return _to_csv([header, *rows])
 
 

@@ -115,17 +115,16 @@ def remove_outdated(run: Run) -> None:
 
 
 def write_episode(run: Run, row: int, path: Path, on_progress: Callable[[float], None]) -> tuple[int, list[float]]:
-    """Run the evaluated episode to its end and film its beginning: steps taken, returns [m]."""
+    """Run the first of the evaluated episodes to its end and film its beginning: steps taken, returns [m]."""
     from ucb_moppo.seeding import EVALUATION, EVALUATION_SEED, episode_seed
 
-    policy, front = run.evaluated_policy(row), run.evaluated()
-    column = row - int(np.flatnonzero(front.policy == front.policy[row])[0])
+    policy = run.evaluated_policy(row)
     batch = make_drawable(run)
     every, rate = frame_rate(batch.environments[0].metadata.get("render_fps"))
     film: Film | None = None
     returns, steps, done = np.zeros(len(policy.weight)), 0, False
     try:
-        observation = batch.reset(np.array([0]), [episode_seed(EVALUATION_SEED, EVALUATION, column, 0)])
+        observation = batch.reset(np.array([0]), [episode_seed(EVALUATION_SEED, EVALUATION, 0)])
         while not done:
             if steps % every == 0 and steps // every < MAX_SECONDS * rate:
                 film = film or Film(path, rate)
