@@ -87,7 +87,6 @@ def test_samples_must_be_shared_evenly() -> None:
     assert resolve(override(base, active=8, samples=2400), make_spec()).rollout_steps == 300
 
 
-@pytest.mark.xfail(strict=True, reason="checked only where both are given, not once active is decided")
 @pytest.mark.parametrize("given", [{"samples": 2510}, {"candidates": 10}])
 def test_what_is_given_must_fit_what_is_decided(given: dict[str, int]) -> None:
     """25 environments a sub-space (100 among 4): 2,510 samples cannot be shared by them, nor 10 candidates."""
@@ -148,13 +147,11 @@ def test_paper_preset_is_the_paper_s_table(problem: str) -> None:
     assert (resolved.rollout_steps, resolved.episodes, resolved.num_iterations) == (250, 1, 800)
 
 
-@pytest.mark.xfail(strict=True, reason="preset paper leaves the entropy bonus to be decided: 0.05 for choices")
 def test_paper_preset_has_no_entropy_bonus_for_choices_either() -> None:
     choices = dataclasses.replace(make_spec(), action=ActionSpec(True, 4))
     assert resolve(default_settings("minecart-v0", "paper"), choices).ppo.entropy_coefficient == 0.0
 
 
-@pytest.mark.xfail(strict=True, reason="preset paper leaves stages and warm-up to be decided: 40 and 80")
 def test_paper_preset_has_the_paper_s_stages() -> None:
     """SPEC §5: stages of 20 iterations, the first 100 of 800 on the pivots."""
     search = resolve(default_settings("HalfCheetah-v2", "paper"), make_spec()).search
@@ -224,18 +221,14 @@ def test_any_budget_leaves_three_quarters_to_training(
     assert search.warmup % search.stage_iterations == 0 or search.warmup == config.num_iterations
 
 
-GIVEN_SAMPLES = pytest.mark.xfail(strict=True, reason="samples that a problem's preset gives know no budget")
-
-
 @pytest.mark.parametrize(
     ("problem", "steps"),
     [
-        *((problem, 50_000) for problem in ("Walker2d-v2", "Hopper-v2", "minecart-v0")),
         *(
-            pytest.param(problem, 50_000, marks=GIVEN_SAMPLES)
-            for problem in ("Swimmer-v2", "HalfCheetah-v2", "Ant-v2")
+            (p, 50_000)
+            for p in ("Walker2d-v2", "Hopper-v2", "minecart-v0", "Swimmer-v2", "HalfCheetah-v2", "Ant-v2")
         ),
-        pytest.param("Swimmer-v2", 300_000, marks=GIVEN_SAMPLES),
+        ("Swimmer-v2", 300_000),
     ],
 )
 def test_a_short_run_is_updated_often_enough(problem: str, steps: int) -> None:
@@ -243,9 +236,7 @@ def test_a_short_run_is_updated_often_enough(problem: str, steps: int) -> None:
     assert config.num_iterations >= MIN_ITERATIONS
 
 
-@pytest.mark.parametrize(
-    "problem", ["Walker2d-v2", *(pytest.param(p, marks=GIVEN_SAMPLES) for p in ("HalfCheetah-v2", "Ant-v2"))]
-)
+@pytest.mark.parametrize("problem", ["Walker2d-v2", "HalfCheetah-v2", "Ant-v2"])
 def test_active_can_be_given_alone(problem: str) -> None:
     """On any problem: samples follow, unless they are given too."""
     assert resolve(override(default_settings(problem), active=10), make_spec()).search.active == 10

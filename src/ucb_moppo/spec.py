@@ -88,13 +88,13 @@ class ObservationPart:
         rows = values.reshape(len(values), prod(self.shape))
         if not self.choices:
             return rows.astype(np.float64)
-        chosen = rows.astype(np.int64) - np.asarray(self.start)
-        outside = (chosen < 0) | (chosen >= np.asarray(self.choices))
+        shifted = rows - np.asarray(self.start)
+        outside = ~((shifted >= 0) & (shifted < np.asarray(self.choices)))  # what is not a number is outside, too
         if outside.any():
             raise ValueError(f"observation {rows[outside.any(axis=1)][0].tolist()} lies outside its space")
         encoded = np.zeros((len(rows), self.size))
         first = np.cumsum((0, *self.choices[:-1]))
-        encoded[np.arange(len(rows))[:, None], first + chosen] = 1
+        encoded[np.arange(len(rows))[:, None], first + shifted.astype(np.int64)] = 1
         return encoded
 
 

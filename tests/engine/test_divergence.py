@@ -20,6 +20,7 @@ from ucb_moppo.algos.ppo.update import PolicyState
 from ucb_moppo.engine.evaluation import Evaluation
 from ucb_moppo.engine.population import Population
 from ucb_moppo.errors import DivergenceError, UcbMoppoWarning
+from ucb_moppo.store.checkpoint import find_checkpoint
 from ucb_moppo.training.reporter import Silent
 from ucb_moppo.training.resume import resume_run
 
@@ -70,8 +71,18 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> ucb_moppo.Run:
 
 
 def assert_policy_unchanged(run: ucb_moppo.Run, whole: ucb_moppo.Run, policy: int) -> None:
-    for name, array in whole.tensors().items():
-        assert run.tensors()[name][policy].tobytes() == array[policy].tobytes(), name
+    """A policy has been trained alike in both; which of its states is kept hangs on the front of all."""
+    trained, expected = (trained_states(made.path) for made in (run, whole))
+    assert expected
+    for name, array in expected.items():
+        assert trained[name][policy].tobytes() == array[policy].tobytes(), name
+
+
+def trained_states(path: Path) -> dict[str, np.ndarray]:
+    """Arrays [K, …] of the policies as they stand at the end, from the last checkpoint."""
+    checkpoint = find_checkpoint(path)
+    assert checkpoint is not None
+    return {name: a for name, a in checkpoint.tensors.items() if name.startswith("executor.shard0.policy")}
 
 
 def kept_returns(run: ucb_moppo.Run, policy: int) -> np.ndarray:

@@ -23,6 +23,8 @@ PAPER: dict[str, Any] = {
     "layout": "static",
     "active": 10,
     "samples": 2500,
+    "stage_iterations": 20,
+    "warmup": 100,
     "probes": 10,
     "episodes": 1,
     "replicas": 3,
@@ -31,6 +33,7 @@ PAPER: dict[str, Any] = {
     "confidence": "objectives",
     "selection": "sequential",
     "acquisition": "hypervolume",
+    "entropy_coefficient": 0.0,
     "decay": False,
     "normalise_observations": False,
 }

@@ -17,7 +17,7 @@ from ucb_moppo.envs import found_by_import
 from ucb_moppo.errors import require
 from ucb_moppo.objectives.weights import MAX_LATTICE_POINTS, default_num_candidates, default_num_policies
 from ucb_moppo.registry import EXECUTORS
-from ucb_moppo.search.search_settings import SearchConfig, SearchSettings
+from ucb_moppo.search.search_settings import SearchConfig, SearchSettings, check_search
 from ucb_moppo.spec import EnvSpec
 
 NUM_ENVIRONMENTS = 100
@@ -187,6 +187,7 @@ def resolve_moppo(settings: MoppoSettings, spec: EnvSpec) -> MoppoConfig:
         "acquisition": search.acquisition or decide_acquisition(spec.num_objectives),
         "resample_iterations": search.resample_iterations or (episode if parting else stage),
     }
+    check_search(SearchConfig(**fields_of(search) | decided))
     return MoppoConfig(
         **fields_of(settings)
         | {

@@ -99,6 +99,12 @@ class Run:
         """All evaluated pairs, on the front or not."""
         return front_from_columns(self.table(), self.path / FRONT)
 
+    def chosen_by(self) -> Front:
+        """The same pairs with the values that the front was chosen by, which what is measured later does not change."""
+        table = self.table()
+        selection = {n.replace("selection", "return"): a for n, a in table.items() if n.startswith("selection_")}
+        return front_from_columns(table | selection, self.path / FRONT)
+
     def front(self) -> Front:
         """The non-dominated pairs: weights, returns and policy index."""
         table = self.table()
@@ -113,7 +119,7 @@ class Run:
         """
         if conditioning not in ("preference", "evaluated"):
             raise ConfigError(f"conditioning is {conditioning!r}; choose 'preference' or 'evaluated'")
-        everything = self.evaluated()
+        everything = self.chosen_by()
         weight = check_weights(preference, everything.weights.shape[1])
         policy = self.evaluated_policy(best_row(everything, weight))
         return policy if conditioning == "evaluated" else dataclasses.replace(policy, weight=weight)
