@@ -139,6 +139,7 @@ def test_every_setting_has_an_option() -> None:
         "log_std": "-2.5",
     }
     special |= {"acquisition": "expected_utility", "surrogate": "my_lab:Model", "indicators": "my_lab:spread"}
+    special |= {"entropy_coefficient": "0.25"}
     special |= {"layout": "static", "probes": "4", "episodes": "6", "confidence": "objectives"}
     special |= {"executor": "local", "shards": "2", "ray_address": "10.0.0.1:6379"}
     base = default_settings("Hopper-v2")
@@ -153,7 +154,11 @@ def test_every_setting_has_an_option() -> None:
                 text = special.get(field.name) or str(before / 2 if isinstance(before, float) else before + 1)
                 text = "0.125" if text == "0.0" else text
                 number = float if set(".e") & set(text) else int
-                kind = str if isinstance(before, str) or field.name in ("ray_address", "indicators") else number
+                kind = (
+                    str
+                    if isinstance(before, str) or field.name in ("ray_address", "indicators", "acquisition")
+                    else number
+                )
                 after = (1.0, 2.0) if field.name == "reference_point" else kind(text)
                 after = ("my_lab:spread",) if field.name == "indicators" else after
                 options = [f"--{flag}", *text.split()]

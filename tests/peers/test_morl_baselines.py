@@ -101,7 +101,8 @@ def test_every_environment_step_is_counted(trained: tuple[Run, int]) -> None:
     run, taken = trained
     found = run.summary
     assert found["training_steps"] == STEPS
-    assert found["training_steps"] + found["pretraining_steps"] + found["evaluation_steps"] == taken
+    counted = found["training_steps"] + found["pretraining_steps"] + found["evaluation_steps"]
+    assert counted + found["held_out"]["steps"] == taken
     assert (found["peer_evaluation_steps"] > 0) == (found["method"] != "capql")
     assert found["finished"] is True
 
@@ -113,7 +114,7 @@ def test_the_run_is_like_any_other(trained: tuple[Run, int]) -> None:
     if run.config["method"] == "pgmorl":
         assert evaluated.policy.tolist() == [*range(run.summary["policies"])]
     else:
-        assert len(evaluated.weights) == 100
+        assert len(evaluated.weights) == run.config["policies"] * run.config["probes"]
         assert set(evaluated.policy.tolist()) == {0}
     np.testing.assert_allclose(evaluated.weights.sum(1), 1)
     action = run.policy([0.3, 0.7])(np.zeros(8))

@@ -34,8 +34,8 @@ def test_the_summary_counts_every_step(run):
     summary = json.loads((run.path / "summary.json").read_text())
     # As for 300 steps, less one: 37 rounds of 3 keys, 47 rounds of 4 workers.
     assert (summary["training_steps"], summary["pretraining_steps"]) == (188, 111)
-    # Its own: 3 keys × 10 episodes, then 9 × 3 keys × 3; ours: before, in between and at the end, 100 weights.
-    assert summary["evaluation_steps"] == 3 * 10 * 5 + 9 * 3 * 3 * 5 + 3 * 100 * 5
+    # Its own: 3 keys × 10 episodes, then 9 × 3 keys × 3; ours: before, in between and at the end, 32 weights.
+    assert summary["evaluation_steps"] == 3 * 10 * 5 + 9 * 3 * 3 * 5 + 3 * 32 * 5
     assert summary["policies"] == 1
     # Actor (1 + 2)·16+16 + 16·16+16 + 16+1, each critic (1 + 1 + 2)·16+16 + 16·16+16 + 16·2+2.
     assert summary["parameters"] == 64 + 272 + 17 + 2 * (80 + 272 + 34)
@@ -44,7 +44,7 @@ def test_the_summary_counts_every_step(run):
 def test_the_one_policy_is_evaluated_on_every_weight(run):
     with (run.path / "evaluations.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) == 3 * 100
+    assert len(rows) == 3 * 32
 
 
 def test_a_loaded_policy_acts_in_numpy_as_the_jax_actor_does(run):

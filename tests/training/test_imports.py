@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -104,6 +105,8 @@ def test_a_worker_does_not_look_for_modules_where_it_is_started(tmp_path: Path) 
         "ours = [command for command in seen if 'ucb_moppo' in command[-1]]\n"
         "assert len(ours) == 2 and all('-P' in command for command in ours), seen\n"
     )
-    done = subprocess.run([sys.executable, "-P", "-c", program], cwd=tmp_path, capture_output=True, text=True)
+    found = os.environ | {"PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
+    command = [sys.executable, "-P", "-c", program]
+    done = subprocess.run(command, cwd=tmp_path, env=found, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / "executed").exists()

@@ -10,7 +10,6 @@ import pytest
 from tiny_runs import assert_same, train_tiny, train_until
 
 import ucb_moppo
-from ucb_moppo.errors import ConfigError
 from ucb_moppo.training.reporter import Silent
 from ucb_moppo.training.resume import resume_run
 
@@ -38,12 +37,13 @@ def test_an_interrupted_run_ends_as_if_it_had_not_been(tmp_path: Path) -> None:
     assert_same(whole.path, tmp_path / "killed")
 
 
-def test_sampled_evaluation_of_several_choices_is_refused(tmp_path: Path) -> None:
+def test_several_choices_are_sampled_alike_every_time(tmp_path: Path) -> None:
     from ucb_moppo.training.reevaluate import evaluate_run
 
     run = train_tiny(tmp_path / "run", problem=LOCKS)
-    with pytest.raises(ConfigError, match="--actions deterministic"):
-        evaluate_run(run.path, None, sampled=True)
+    sampled = evaluate_run(run.path, None, sampled=True)
+    assert sampled["actions"] == "sampled"
+    assert evaluate_run(run.path, None, sampled=True) == sampled
     assert evaluate_run(run.path, None)["actions"] == "deterministic"
 
 

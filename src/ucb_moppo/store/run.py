@@ -100,7 +100,7 @@ class Run:
         return front_from_columns(self.table(), self.path / FRONT)
 
     def chosen_by(self) -> Front:
-        """The same pairs with the values that the front was chosen by, which what is measured later does not change."""
+        """The same pairs with the values that the front was chosen by, before it was measured."""
         table = self.table()
         selection = {n.replace("selection", "return"): a for n, a in table.items() if n.startswith("selection_")}
         return front_from_columns(table | selection, self.path / FRONT)
