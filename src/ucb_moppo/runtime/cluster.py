@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import importlib
 import os
 import secrets
 import signal
@@ -27,7 +28,8 @@ MODE, TOKEN = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN"
 try:
     import ray
     from ray._private import ray_constants
-    from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]  # compiled
+
+    raylet: Any = importlib.import_module("ray._raylet")  # compiled: a type checker does not know its names
 except ImportError as fault:
     raise ConfigError("--executor ray needs Ray: pip install 'ucb-moppo[ray]'") from fault
 
@@ -197,8 +199,8 @@ def own_token() -> Iterator[None]:
 
 def _reread_token() -> None:
     """Ray reads these variables when it is imported, and remembers the token."""
-    Config.initialize("")
-    AuthenticationTokenLoader.instance().reset_cache()
+    raylet.Config.initialize("")
+    raylet.AuthenticationTokenLoader.instance().reset_cache()
 
 
 def leave_cluster() -> None:
