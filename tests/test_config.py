@@ -285,7 +285,7 @@ def test_evaluation_that_is_given_stands_and_stages_follow() -> None:
     "given",
     [
         {"candidates": 40},
-        pytest.param({}, marks=pytest.mark.xfail(strict=True, reason="counted before candidates are decided")),
+        {},
     ],
 )
 def test_simulated_candidates_are_part_of_what_evaluation_costs(given: dict[str, int]) -> None:

@@ -167,7 +167,8 @@ def resolve_moppo(settings: MoppoSettings, spec: EnvSpec) -> MoppoConfig:
         f"steps is {settings.steps}, too few for one iteration: {subspaces} policies × "
         f"{samples} samples need --steps {subspaces * samples} at least",
     )
-    effort = decide_evaluation(settings, subspaces, spec.horizon, iterations)
+    simulated = candidates if search.candidate_values == "simulate" else 0
+    effort = decide_evaluation(settings, subspaces, spec.horizon, iterations, simulated)
     stage = search.stage_iterations or math.ceil(iterations / effort.stages)
     parting = search.layout == "parting"
     warmup = search.warmup
@@ -209,13 +210,15 @@ class Effort(NamedTuple):
     stages: int
 
 
-def decide_evaluation(settings: MoppoSettings, subspaces: int, horizon: int, iterations: int) -> Effort:
+def decide_evaluation(
+    settings: MoppoSettings, subspaces: int, horizon: int, iterations: int, simulated: int = 0
+) -> Effort:
     """As much as takes a fifth of the training steps, if every episode lasted to the horizon.
 
     Where that is little, there are fewer probes, down to one, before there are fewer than three stages.
+    ``simulated`` are candidates of each sub-space that are evaluated beside the probes.
     """
     search, budget = settings.search, settings.steps / 5
-    simulated = search.candidates or 0 if search.candidate_values == "simulate" else 0
 
     def cost(effort: Effort) -> int:
         return subspaces * (effort.probes + simulated) * effort.episodes * horizon * (effort.stages + 1)
