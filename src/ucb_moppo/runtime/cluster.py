@@ -161,7 +161,7 @@ def join_cluster(address: str | None) -> Callable[[], None]:
     if ray.is_initialized():
         return lambda: None
     start_ray(address)
-    return leave_cluster
+    return ray.shutdown if address is not None else leave_cluster
 
 
 @contextmanager
