@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import logging
 import os
-import secrets
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, TypeVar
 
 from ucb_moppo.cores import LIMIT, thread_settings
@@ -22,14 +20,10 @@ os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing about a run lea
 
 SEVERAL_MACHINES = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 """Ray's name for whether a cluster may span machines; it is read on every system."""
-MODE, TOKEN = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN"
-"""Ray's names for how a cluster knows its own, and for what they must know."""
 
 try:
     import ray
     from ray._private import ray_constants
-
-    raylet: Any = importlib.import_module("ray._raylet")  # compiled: a type checker does not know its names
 except ImportError as fault:
     raise ConfigError("--executor ray needs Ray: pip install 'ucb-moppo[ray]'") from fault
 
@@ -161,7 +155,7 @@ def join_cluster(address: str | None) -> Callable[[], None]:
     if ray.is_initialized():
         return lambda: None
     start_ray(address)
-    return ray.shutdown if address is not None else leave_cluster
+    return ray.shutdown
 
 
 @contextmanager
@@ -180,35 +174,6 @@ def loopback_kept() -> Iterator[None]:
             os.environ[SEVERAL_MACHINES] = before[0]
 
 
-@contextmanager
-def own_token() -> Iterator[None]:
-    """Let a cluster of our own answer only to those who know its token, which its processes inherit.
-
-    Ray would make one too, and leave it in a file for all clusters to come. What the user has set stays.
-    """
-    if MODE in os.environ or TOKEN in os.environ:
-        yield
-        return
-    os.environ |= {MODE: "token", TOKEN: secrets.token_hex(32)}
-    _reread_token()
-    try:
-        yield
-    finally:
-        del os.environ[MODE], os.environ[TOKEN]
-
-
-def _reread_token() -> None:
-    """Ray reads these variables when it is imported, and remembers the token."""
-    raylet.Config.initialize("")
-    raylet.AuthenticationTokenLoader.instance().reset_cache()
-
-
-def leave_cluster() -> None:
-    """Leave the cluster, and forget its token."""
-    ray.shutdown()
-    _reread_token()
-
-
 def start_ray(address: str | None) -> None:
     """Join a cluster, or start one that listens on this machine alone."""
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
@@ -218,10 +183,7 @@ def start_ray(address: str | None) -> None:
         options |= {"address": address}
     before = signal.getsignal(signal.SIGTERM)
     try:
-        with ExitStack() as alone:
-            if address is None:
-                alone.enter_context(loopback_kept())
-                alone.enter_context(own_token())
+        with loopback_kept() if address is None else nullcontext():
             ray.init(**options)
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, before)  # Ray takes it, but a run that is asked to stop saves first
