@@ -6,16 +6,28 @@ A user's own is such a function too, named as module:name.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Protocol
 
 from numpy.typing import NDArray
 
 from ucb_moppo.objectives import pareto
 from ucb_moppo.objectives.pareto import hypervolume
-from ucb_moppo.objectives.weights import even_weights
+from ucb_moppo.objectives.weights import even_weights, simplex_lattice
 from ucb_moppo.registry import INDICATORS
 
-__all__ = ["cardinality", "expected_utility", "hypervolume", "measure", "measure_with", "sparsity"]
+HYPERVOLUME_ERROR = "hypervolume_error"
+"""Where the standard error of a hypervolume stands that is an estimate."""
+
+__all__ = [
+    "HYPERVOLUME_ERROR",
+    "cardinality",
+    "expected_utility",
+    "hypervolume",
+    "measure",
+    "measure_with",
+    "sparsity",
+]
 
 
 class Indicator(Protocol):
@@ -26,9 +38,13 @@ class Indicator(Protocol):
         ...
 
 
-def expected_utility(points: NDArray, reference_point: Sequence[float]) -> float:
-    """Mean over evenly spaced weights of the best utility that the points offer."""
-    return pareto.expected_utility(points, even_weights(points.shape[-1]))
+def expected_utility(points: NDArray, reference_point: Sequence[float], divisions: int | None = None) -> float:
+    """Mean over evenly spaced weights of the best utility that the points offer.
+
+    The weights are multiples of 1/``divisions``; by default as many as make a hundred weights or more.
+    """
+    m = points.shape[-1]
+    return pareto.expected_utility(points, simplex_lattice(m, divisions) if divisions else even_weights(m))
 
 
 def sparsity(points: NDArray, reference_point: Sequence[float]) -> float:
@@ -41,13 +57,23 @@ def cardinality(points: NDArray, reference_point: Sequence[float]) -> int:
     return pareto.cardinality(points)
 
 
-def measure(returns: NDArray, reference_point: Sequence[float]) -> dict[str, float]:
-    """The indicators that every run records, of returns [K, W, m]."""
-    return measure_with(tuple(INDICATORS), returns, reference_point)
+def measure(returns: NDArray, reference_point: Sequence[float], divisions: int | None = None) -> dict[str, float]:
+    """The indicators that every run records, of returns [K, W, m]; ``divisions`` as in `expected_utility`.
+
+    Where the hypervolume is an estimate, its standard error stands beside it.
+    """
+    volume = pareto.measure_volume(returns.reshape(-1, returns.shape[-1]), reference_point)
+    others = [name for name in INDICATORS if name != "hypervolume"]
+    found = {"hypervolume": volume.value} | measure_with(others, returns, reference_point, divisions)
+    return found | ({HYPERVOLUME_ERROR: volume.error} if volume.error else {})
 
 
-def measure_with(names: Sequence[str], returns: NDArray, reference_point: Sequence[float]) -> dict[str, float]:
-    """Named indicators of returns [K, W, m]."""
+def measure_with(
+    names: Sequence[str], returns: NDArray, reference_point: Sequence[float], divisions: int | None = None
+) -> dict[str, float]:
+    """Named indicators of returns [K, W, m]; ``divisions`` as in `expected_utility`."""
     points = returns.reshape(-1, returns.shape[-1])
     indicators: dict[str, Indicator] = {name: INDICATORS.find(name) for name in names}
+    if "expected_utility" in indicators:
+        indicators["expected_utility"] = partial(expected_utility, divisions=divisions)
     return {name: indicator(points, reference_point) for name, indicator in indicators.items()}

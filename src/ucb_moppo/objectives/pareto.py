@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ucb_moppo.errors import ConfigError
+from ucb_moppo.objectives.volume import Volume, estimate_volume, exact_volume, is_cheap
 from ucb_moppo.objectives.weights import check_weights
 
 FloatArray = NDArray[np.float64]
@@ -49,11 +50,17 @@ def cardinality(points: ArrayLike) -> int:
 def hypervolume(points: ArrayLike, reference_point: ArrayLike) -> float:
     """Volume dominated by ``points`` [n, m] above ``reference_point`` [m]; 0 for no points.
 
-    A point that is not above the reference in every objective encloses no volume and adds nothing.
+    A point that is not above the reference in every objective encloses no volume and adds nothing. Of many points
+    in seven or more objectives it is an estimate: see `measure_volume`.
     """
+    return measure_volume(points, reference_point).value
+
+
+def measure_volume(points: ArrayLike, reference_point: ArrayLike) -> Volume:
+    """`hypervolume` with its standard error, which is 0 where the volume is exact."""
     rows = finite_points(points)
     if len(rows) == 0:
-        return 0.0
+        return Volume(0.0)
     reference = np.asarray(reference_point, dtype=np.float64)
     if reference.shape != rows.shape[1:] or not np.isfinite(reference).all():
         raise ConfigError(
@@ -61,7 +68,12 @@ def hypervolume(points: ArrayLike, reference_point: ArrayLike) -> float:
             "give one finite number per objective"
         )
     above = rows[(rows > reference).all(axis=1)]
-    return float(moocore.hypervolume(above, ref=reference, maximise=True)) if len(above) else 0.0
+    if len(above) == 0:
+        return Volume(0.0)
+    if is_cheap(len(above), rows.shape[1]):
+        return exact_volume(above, reference)
+    front = pareto_front(above)
+    return (exact_volume if is_cheap(*front.shape) else estimate_volume)(front, reference)
 
 
 def expected_utility(points: ArrayLike, weights: ArrayLike) -> float:

@@ -27,7 +27,7 @@ TIE_TOLERANCE = 1e-9  # distances this close are equal: the difference is roundi
 MAX_LATTICE_POINTS = 2_000_000
 # A farthest-point subset is only as even as the lattice it picks from: give it several points per pick.
 LATTICE_POINTS_PER_CANDIDATE = 8
-MAX_DISTANCES_AT_ONCE = 4_000_000  # bounds the memory of a distance matrix to 32 MB
+MAX_DISTANCES_AT_ONCE = 4_000_000  # differences: bounds the memory of a distance matrix to 32 MB
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +77,7 @@ def default_num_policies(num_objectives: int) -> int:
     _check_count("num_objectives", num_objectives, least=2)
     if num_objectives == 2:
         return 10
-    return _lattice_size(num_objectives, _coarsest_divisions(num_objectives, at_least=30))
+    return lattice_size(num_objectives, _coarsest_divisions(num_objectives, at_least=30))
 
 
 def default_num_candidates(num_objectives: int) -> int:
@@ -124,6 +124,18 @@ def _check_count(name: str, value: int, least: int) -> None:
         raise ConfigError(f"{name} is {value}: give a whole number of at least {least}")
 
 
+def reweigh(weights: FloatArray, factors: FloatArray) -> FloatArray:
+    """Weights […, m] with every objective's multiplied by its factor [m], summing to 1 again.
+
+    A weight for objectives that are divided by scales is, times 1/scales, the same preference for the objectives
+    as they are. Equal factors leave weights as they are, to the bit.
+    """
+    if (factors == factors[0]).all():
+        return weights
+    changed = weights * factors
+    return np.asarray(changed / changed.sum(axis=-1, keepdims=True))
+
+
 def subspace_width(pivots: FloatArray) -> float:
     """The mean distance from a pivot [K, m] to its nearest neighbour; half the simplex for a single one."""
     others = np.unique(pivots, axis=0)
@@ -155,16 +167,22 @@ def even_weights(num_objectives: int, at_least: int = 100) -> FloatArray:
     """
     _check_count("num_objectives", num_objectives, least=2)
     _check_count("at_least", at_least, least=1)
-    return simplex_lattice(num_objectives, max(1, _coarsest_divisions(num_objectives, at_least)))
+    return simplex_lattice(num_objectives, even_divisions(num_objectives, at_least))
 
 
-def _lattice_size(num_objectives: int, divisions: int) -> int:
+def even_divisions(num_objectives: int, at_least: int = 100) -> int:
+    """Divisions of the lattice that `even_weights` gives."""
+    return max(1, _coarsest_divisions(num_objectives, at_least))
+
+
+def lattice_size(num_objectives: int, divisions: int) -> int:
+    """How many weights `simplex_lattice` gives."""
     return math.comb(divisions + num_objectives - 1, num_objectives - 1)
 
 
 def _coarsest_divisions(num_objectives: int, at_least: int) -> int:
     """The fewest divisions whose lattice has ``at_least`` points (it has more points than divisions)."""
-    return bisect.bisect_left(range(at_least), at_least, key=lambda d: _lattice_size(num_objectives, d))
+    return bisect.bisect_left(range(at_least), at_least, key=lambda d: lattice_size(num_objectives, d))
 
 
 def _compositions(parts: int, total: int) -> IntArray:
@@ -230,7 +248,7 @@ def _check_distinct(pivots: FloatArray) -> None:
 def nearest_pivot(weights: FloatArray, pivots: FloatArray) -> IntArray:
     """The sub-space of each weight: [n, m], [K, m] -> [n]. Ties (to 1e-9) go to the lowest index."""
     owners = np.empty(len(weights), dtype=np.intp)
-    rows = max(1, MAX_DISTANCES_AT_ONCE // len(pivots))
+    rows = max(1, MAX_DISTANCES_AT_ONCE // pivots.size)
     for start in range(0, len(weights), rows):
         distances = _distances(weights[start : start + rows], pivots)
         as_near = distances <= distances.min(axis=1, keepdims=True) + TIE_TOLERANCE
