@@ -3,6 +3,7 @@
 import mo_gymnasium
 import numpy as np
 import pytest
+from native_batches import actions_for, make, started
 
 from ucb_moppo.envs import MO_PROBLEMS, PROTOCOLS, describe_problems, make_batch, make_spec
 from ucb_moppo.envs.adapter import GymBatch
@@ -17,24 +18,6 @@ NAMES = list(MO_PROBLEMS)
 def _elsewhere(tmp_path, monkeypatch):
     """MuJoCo writes its log into the working directory, and Gymnasium's half cheetah makes it write one."""
     monkeypatch.chdir(tmp_path)
-
-
-def make(name: str, num_envs: int, **kwargs) -> NativeBatch:
-    return NativeBatch(MO_PROBLEMS[name], num_envs, **{"num_threads": 1, **kwargs})
-
-
-def started(name: str, num_envs: int, **kwargs) -> NativeBatch:
-    batch = make(name, num_envs, **kwargs)
-    batch.reset(np.arange(num_envs), range(num_envs))
-    return batch
-
-
-def actions_for(name: str, steps: int, num_envs: int) -> np.ndarray:
-    """Actors' actions [steps, num_envs, …]: choices, or numbers of which a quarter lie beyond the bounds."""
-    spec, rng = make_spec(name), np.random.default_rng(1)
-    if spec.action.discrete:
-        return rng.integers(spec.action.size, size=(steps, num_envs))
-    return rng.uniform(-1.3, 1.3, (steps, num_envs, spec.action.size)).astype(np.float32)
 
 
 def own_action(batch, action):
@@ -91,47 +74,6 @@ def test_batch_and_adapter_take_the_same_actions_to_the_same_bits(name):
         for one, other in zip(*results, strict=True):
             np.testing.assert_array_equal(one, other)
     assert results[0][3].any(), "the horizon must have cut some"
-
-
-def run(batch: NativeBatch, actions: np.ndarray) -> list[np.ndarray]:
-    """Every array of every step, finished environments reset with seeds from the step's number."""
-    kept = []
-    for time, action in enumerate(actions):
-        step = batch.step(action)
-        kept.extend(step)
-        done = np.flatnonzero(step.terminated | step.truncated)
-        if done.size:
-            kept.append(batch.reset(done, 100 * time + done))
-    return kept
-
-
-def assert_same(one: list[np.ndarray], other: list[np.ndarray]) -> None:
-    for expected, actual in zip(one, other, strict=True):
-        np.testing.assert_array_equal(expected, actual)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_new_batch_continues_from_a_saved_state_to_the_bit(name):
-    """Whatever lags behind the state is saved too; how many threads there are changes nothing."""
-    actions = actions_for(name, 40, 4)
-    batch = started(name, 4, horizon=30)
-    run(batch, actions[:20])
-    other = make(name, 4, horizon=30, num_threads=2)
-    other.set_state(batch.get_state())
-    assert_same(run(batch, actions[20:]), run(other, actions[20:]))
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_an_environment_does_not_notice_how_many_others_there_are(name):
-    actions = actions_for(name, 12, 9)
-    many, alone, subset = started(name, 9), make(name, 1), started(name, 9)
-    alone.reset(np.array([0]), [4])
-    ids = np.array([4, 2])
-    for action in actions:
-        step, single, two = many.step(action), alone.step(action[[4]]), subset.step(action[ids], ids=ids)
-        for all_rows, one_row, two_rows in zip(step, single, two, strict=True):
-            np.testing.assert_array_equal(all_rows[[4]], one_row)
-            np.testing.assert_array_equal(all_rows[ids], two_rows)
 
 
 @pytest.mark.parametrize(("height", "expected"), [(1.0, False), (1.01, True), (2.0, False), (np.nan, False)])

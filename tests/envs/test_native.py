@@ -4,6 +4,7 @@ import gymnasium
 import numpy as np
 import pytest
 from mujoco.batch import SimulationError
+from native_batches import NATIVE, actions_for, make, started
 from problem_sizes import MO_PROBLEM_SIZES, PROBLEM_SIZES
 
 from ucb_moppo.envs import PROBLEMS, describe_problems, make_batch, make_spec
@@ -16,22 +17,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*is out of date:DeprecationWarn
 
 NAMES = list(PROBLEMS)
 GYMNASIUM = {name: name.split("-")[0] + "-v4" for name in NAMES}
-
-
-def make(name: str, num_envs: int, **kwargs) -> NativeBatch:
-    return NativeBatch(PROBLEMS[name], num_envs, **{"num_threads": 1, **kwargs})
-
-
-def started(name: str, num_envs: int, **kwargs) -> NativeBatch:
-    batch = make(name, num_envs, **kwargs)
-    batch.reset(np.arange(num_envs), range(num_envs))
-    return batch
-
-
-def actions_for(name: str, steps: int, num_envs: int) -> np.ndarray:
-    """Random actions [steps, num_envs, a], a quarter of them beyond the bounds."""
-    size = make_spec(name).action.size
-    return np.random.default_rng(1).uniform(-1.3, 1.3, (steps, num_envs, size))
 
 
 @pytest.fixture(autouse=True)
@@ -252,7 +237,7 @@ def assert_same(one: list[np.ndarray], other: list[np.ndarray]) -> None:
         np.testing.assert_array_equal(expected, actual)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", NATIVE)
 def test_the_number_of_threads_changes_nothing(name):
     actions = actions_for(name, 60, 7)
     runs = [run(started(name, 7, num_threads=n, horizon=25), actions) for n in (1, 2, 3)]
@@ -260,7 +245,7 @@ def test_the_number_of_threads_changes_nothing(name):
     assert_same(runs[0], runs[2])
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", NATIVE)
 def test_an_environment_does_not_notice_how_many_others_there_are(name):
     actions = actions_for(name, 20, 9)
     many, alone, subset = started(name, 9), make(name, 1), started(name, 9)
@@ -289,8 +274,9 @@ def test_environments_that_are_not_named_stay_where_they_are():
     assert after["elapsed"].tolist() == [0, 1, 0]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", NATIVE)
 def test_a_new_batch_continues_from_a_saved_state_to_the_bit(name):
+    """Whatever lags behind the state is saved too; how many threads there are changes nothing."""
     actions = actions_for(name, 60, 4)
     batch = started(name, 4, horizon=40)
     run(batch, actions[:30])

@@ -123,3 +123,25 @@ def test_rendering_gives_a_picture():
         pytest.skip(f"no OpenGL here: {fault}")
     assert picture.shape == (48, 64, 3)
     assert picture.std() > 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_camera_follows_what_runs_away(name):
+    """After ten metres along x the body stands where it stood in the picture: the camera has gone along."""
+    env = gymnasium.make(gymnasium_id(name), render_mode="rgb_array", width=64, height=48)
+    one = env.unwrapped
+    try:
+        env.reset(seed=0)
+        try:
+            env.render()
+        except Exception as fault:
+            pytest.skip(f"nothing can be drawn here: {fault}")
+        before = one.mujoco_renderer.viewer.scn.camera[0].pos.copy()
+        positions = one.data.qpos.copy()
+        positions[0] += 10.0
+        one.set_state(positions, one.data.qvel.copy())
+        env.render()
+        moved = one.mujoco_renderer.viewer.scn.camera[0].pos - before
+    finally:
+        env.close()
+    np.testing.assert_allclose(moved, [10.0, 0.0, 0.0], atol=1e-4)

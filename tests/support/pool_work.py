@@ -40,8 +40,8 @@ def save_when_stopped(path: str) -> None:
     """Works for ever, if there is a path; asked to stop it leaves a file, as training leaves a checkpoint."""
     if not path:
         return
-    Path(path).with_suffix(".begun").touch()
     try:
+        Path(path).with_suffix(".begun").touch()  # whoever sees it may interrupt at once
         for _ in range(12_000):
             time.sleep(0.05)  # Ray interrupts between two sleeps, not in one
     except KeyboardInterrupt:

@@ -27,7 +27,7 @@ CELLS, STEPS_PER_STAGE = 4, 3000
 
 def sample_spec(num_objectives: int) -> EnvSpec:
     """A problem of any number of objectives that exists only on paper."""
-    names = ("speed", "energy", "height", "comfort", "price")[:num_objectives]
+    names = ("speed", "energy", "height", "comfort", "price", "noise", "wear", "safety", "beauty")[:num_objectives]
     action = ActionSpec(False, 2, (-1.0, -1.0), (1.0, 1.0))
     return EnvSpec("paper-problem", names, 3, action, 100, (0.0,) * num_objectives)
 

@@ -11,6 +11,7 @@ from ucb_moppo.envs.base import ADAPTER_PREFIX, BatchEnv, Step, check_count, che
 from ucb_moppo.envs.mo_mujoco import CMORL_PROBLEMS, MO_PROBLEMS
 from ucb_moppo.envs.pgmorl import PGMORL_PROBLEMS
 from ucb_moppo.envs.problems import PROBLEMS, MujocoProblem, describe_problem, load_model
+from ucb_moppo.envs.scales import find_scales
 from ucb_moppo.errors import ConfigError, nearest_names
 from ucb_moppo.spec import ActionSpec, EnvSpec
 
@@ -29,6 +30,7 @@ __all__ = [
     "list_mo_gymnasium_ids",
     "make_batch",
     "make_spec",
+    "measure_scales",
 ]
 
 PROTOCOLS: dict[str, dict[str, MujocoProblem]] = {
@@ -38,6 +40,9 @@ PROTOCOLS: dict[str, dict[str, MujocoProblem]] = {
 }
 """Native problems: the six and MO-Gymnasium's as Gymnasium's models have them (1,000 steps), the six as PGMORL set
 them up (500), MO-Gymnasium's as C-MORL measures them (500)."""
+
+NUM_TRIALS, MAX_TRIAL_STEPS = 16, 200
+"""Episodes of random actions that scales are found by, and steps of each: slow problems are not kept waiting."""
 
 # MuJoCo, Gymnasium and MO-Gymnasium are imported inside the functions: they take a second, and neither the
 # command line's help nor a trained policy needs them.
@@ -84,6 +89,24 @@ def make_spec(
         check_count("horizon", horizon)
     point = check_reference_point(reference_point, len(native.objectives))
     return describe_problem(native, load_model(native), horizon, point)
+
+
+def measure_scales(
+    problem: str, protocol: str = "gymnasium", horizon: int | None = None
+) -> tuple[float, ...] | None:
+    """What the objectives of a problem that is not a native one are to be divided by, found by random actions."""
+    if find_problem(problem, protocol) is not None:
+        return None
+    problem = problem.removeprefix(ADAPTER_PREFIX)
+    from ucb_moppo.envs.adapter import make_env, random_returns
+
+    env = make_env(problem)
+    try:
+        return find_scales(
+            random_returns(problem, env, NUM_TRIALS, min(horizon or MAX_TRIAL_STEPS, MAX_TRIAL_STEPS))
+        )
+    finally:
+        env.close()
 
 
 def describe_problems(protocol: str = "gymnasium") -> list[EnvSpec]:

@@ -79,8 +79,13 @@ class GymBatch:
         """Start new episodes in environments ``ids`` [n]; observations [n, observation_size]."""
         ids, shown = np.asarray(ids, dtype=np.int64), []
         with self._streams.lent():
-            for env, seed in zip(ids.tolist(), seeds, strict=True):
-                shown.append(self._reset_one(env, int(seed)))
+            for env, seed in zip(ids.tolist(), map(int, seeds), strict=True):
+                self._elapsed[env], self._seeds[env], self._actions[env] = 0, seed, []
+                try:
+                    self._streams.begin(env, seed)
+                    shown.append(self._envs[env].reset(seed=seed)[0])
+                except Exception as fault:
+                    raise self._fault(env, fault) from fault
         return self._see(ids, shown)
 
     def step(self, action: NDArray, ids: NDArray | None = None) -> Step:
@@ -152,27 +157,21 @@ class GymBatch:
 
     # --- the environments themselves -------------------------------------------------------------------------
 
-    def _reset_one(self, env: int, seed: int) -> Any:
-        """Start a new episode; the observation as the environment shows it."""
-        self._elapsed[env], self._seeds[env], self._actions[env] = 0, seed, []
-        with self._faults_named(env):
-            self._streams.begin(env, seed)
-            return self._envs[env].reset(seed=seed)[0]
-
     def _step_each(self, ids: list[int], actions: NDArray) -> tuple[list[Any], ...]:
         """Observations, rewards, terminations and truncations as the environments ``ids`` return them."""
-        elapsed = self._elapsed.tolist()
-        results = []
+        elapsed, envs, enter = self._elapsed.tolist(), self._envs, self._streams.enter
+        for env in ids:
+            if elapsed[env] == _NOT_STARTED:
+                raise EnvironmentFault(f"{self.name}: environment {env} was stepped before its first reset")
+        results, env = [], 0
         with self._streams.lent():
-            for env, action in zip(ids, actions, strict=True):
-                if elapsed[env] == _NOT_STARTED:
-                    raise EnvironmentFault(f"{self.name}: environment {env} was stepped before its first reset")
-                self._streams.enter(env, elapsed[env])
-                try:
-                    results.append(self._envs[env].step(action)[:4])
-                except Exception as fault:
-                    raise self._fault(env, fault) from fault
-        return tuple(map(list, zip(*results, strict=True))) if results else ([], [], [], [])
+            try:
+                for env, action in zip(ids, actions, strict=True):
+                    enter(env, elapsed[env])
+                    results.append(envs[env].step(action))
+            except Exception as fault:
+                raise self._fault(env, fault) from fault
+        return tuple(map(list, zip(*results, strict=True)))[:4] if results else ([], [], [], [])
 
     def _checked_rewards(self, ids: NDArray, paid: list[Any]) -> NDArray:
         """Rewards [n, m]; refused unless every environment pays as many finite numbers as there are objectives."""
@@ -333,12 +332,17 @@ def derive_reference_point(env_id: str, env: gymnasium.Env, horizon: int) -> tup
     # An episode may end after one step, so a positive floor counts once.
     worst = np.minimum(low, low * horizon)
     if not np.isfinite(worst).all():
-        episodes = (random_rewards(env_id, env, seed) for seed in range(_NUM_RANDOM_EPISODES))
-        returns = np.array([sum(islice(episode, horizon)) for episode in episodes])
+        returns = random_returns(env_id, env, _NUM_RANDOM_EPISODES, horizon)
         spread = np.ptp(returns, axis=0)
         measured = returns.min(axis=0) - np.where(spread > 0, 0.1 * spread, 1.0)
         worst = np.where(np.isfinite(worst), worst, measured)
     return tuple(worst.tolist())
+
+
+def random_returns(env_id: str, env: gymnasium.Env, num_episodes: int, max_steps: int) -> NDArray:
+    """Returns [num_episodes, m] of random actions, cut after some steps."""
+    episodes = (random_rewards(env_id, env, seed) for seed in range(num_episodes))
+    return np.array([sum(islice(episode, max_steps)) for episode in episodes])
 
 
 def random_rewards(env_id: str, env: gymnasium.Env, seed: int) -> Iterator[NDArray]:

@@ -224,6 +224,10 @@ MO_PROBLEMS: dict[str, MujocoProblem] = {env_id: _problem(env_id) for env_id in 
 
 CMORL_HORIZON = 500
 CMORL_REFERENCE = -100.0
+CMORL_DISCOUNT = 0.99
+"""Of evaluated returns."""
+CMORL_DIVISIONS = {2: 100, 3: 10}
+"""Steps of the lattice of weights that the expected utility is the mean over, by the number of objectives."""
 CMORL_PROBLEMS: dict[str, MujocoProblem] = {
     name: replace(problem, horizon=CMORL_HORIZON, reference=(CMORL_REFERENCE,) * len(problem.objectives))
     for name, problem in MO_PROBLEMS.items()

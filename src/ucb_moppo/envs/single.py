@@ -26,7 +26,8 @@ from ucb_moppo.envs.problems import (
 )
 from ucb_moppo.errors import ConfigError, nearest_names
 
-_CAMERA: dict[str, Any] = {"trackbodyid": 1, "distance": 4.0}  # follows the torso, body 1 of every model
+# Follows the torso, body 1 of every model.
+_CAMERA: dict[str, Any] = {"type": mujoco.mjtCamera.mjCAMERA_TRACKING, "trackbodyid": 1, "distance": 4.0}
 
 
 class MujocoProblemEnv(MujocoEnv, EzPickle):
@@ -45,8 +46,11 @@ class MujocoProblemEnv(MujocoEnv, EzPickle):
         if found is None:
             raise ConfigError(f"unknown problem {problem!r}: {nearest_names(problem, PROBLEMS)}")
         self.problem: MujocoProblem = found
-        kwargs.setdefault("default_camera_config", _CAMERA)
+        kwargs["default_camera_config"] = _CAMERA | (kwargs.get("default_camera_config") or {})
         super().__init__(self.problem.model, self.problem.frame_skip, observation_space=None, **kwargs)
+        if kwargs.get("camera_id") is None and kwargs.get("camera_name") is None:
+            # Otherwise Gymnasium sets the camera free before every frame, and whatever runs leaves the picture.
+            self.mujoco_renderer.camera_id = None
         self.metadata = {**self.metadata, "render_fps": round(1.0 / self.dt)}
         described = describe_problem(self.problem, self.model)
         self.objectives = described.objectives
