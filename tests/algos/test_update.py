@@ -16,11 +16,12 @@ from ucb_moppo.algos.base import Transitions
 from ucb_moppo.algos.ppo.ppo import PPO
 from ucb_moppo.algos.ppo.ppo_settings import PPOConfig
 from ucb_moppo.algos.ppo.update import (
+    LOSSES,
+    PARTS,
     Minibatch,
     PolicyState,
     make_optimiser,
     make_update,
-    policy_losses,
     predict_values,
     prepare_batch,
     rescale_critic,
@@ -195,8 +196,13 @@ PLAIN = PPOConfig(
 )
 
 
-plain_step = jax.jit(partial(update_minibatch, settings=PLAIN, optimiser=make_optimiser(PLAIN)))
 WHOLE = jnp.ones(())
+
+
+@partial(jax.jit, static_argnames="part")
+def plain_step(params: Any, opt_state: Any, batch: Any, left: Any, part: str) -> Any:
+    """A gradient step of actor or critic: its parameters and the state of its optimiser."""
+    return update_minibatch((params[part], opt_state[part]), batch, part=part, settings=PLAIN, left=left)[0]
 
 
 def test_gradient_steps_equal_the_plain_version() -> None:
@@ -204,7 +210,7 @@ def test_gradient_steps_equal_the_plain_version() -> None:
     state = pick(make_states(PLAIN, 4, (0,)), 0)
     params = jax.tree.map(lambda leaf: np.asarray(leaf, float), state.params)
     adams = {part: PlainAdam(PLAIN, 4) for part in params}
-    carry: Any = (state.params, state.opt_state)
+    learnt, opt_state = dict(state.params), dict(state.opt_state)
     for iteration in (0, 1):
         batch = make_minibatch(iteration + 1, state)
         fading = replace(PLAIN, entropy_coefficient=PLAIN.entropy_coefficient * (1 - iteration / 4))
@@ -212,15 +218,18 @@ def test_gradient_steps_equal_the_plain_version() -> None:
         # The clip must be at work on the critic and leave the actor alone for the test to see them apart.
         assert norm_of(gradients["critic"]) > PLAIN.max_grad_norm > norm_of(gradients["actor"])
         params = {part: adams[part].step(params[part], gradients[part]) for part in params}
-        carry, _ = plain_step(carry, batch, left=share_left(PLAIN, jnp.array(iteration), 4))
-    assert_trees_close(carry[0], params, atol=1e-5, rtol=1e-5)
+        left = share_left(PLAIN, jnp.array(iteration), 4)
+        for part in PARTS:
+            learnt[part], opt_state[part] = plain_step(learnt, opt_state, batch, left, part)
+    assert_trees_close(learnt, params, atol=1e-5, rtol=1e-5)
 
 
 def test_reported_numbers() -> None:
     """approx_kl = E[r − 1 − log r], clip_fraction the share of |r − 1| > 0.2, entropy in closed form."""
     state = pick(make_states(PLAIN, 4, (0,)), 0)
     batch = make_minibatch(1, state)
-    total, report = jax.jit(partial(policy_losses, settings=PLAIN))(state.params, batch, left=WHOLE)
+    found = {part: LOSSES[part](state.params[part], batch, PLAIN, WHOLE) for part in PARTS}
+    report = found["actor"][1] | found["critic"][1]
     params = jax.tree.map(lambda leaf: np.asarray(leaf, float), state.params)
     mean = plain_forward(params["actor"], batch.observation, batch.weight)[-1]
     log_ratio = scipy_stats.norm(mean, 1.0).logpdf(batch.action).sum(1) - batch.log_probability
@@ -231,8 +240,8 @@ def test_reported_numbers() -> None:
     np.testing.assert_allclose(report["entropy"], A * 0.5 * np.log(2 * np.pi * np.e), rtol=1e-6)
     values = plain_forward(params["critic"], batch.observation, batch.weight)[-1]
     np.testing.assert_allclose(report["value_loss"], ((values - batch.target) ** 2).sum(1).mean(), rtol=1e-5)
-    expected = report["policy_loss"] + 0.5 * report["value_loss"] - 0.01 * report["entropy"]
-    np.testing.assert_allclose(total, expected, rtol=1e-6)
+    np.testing.assert_allclose(found["critic"][0], 0.5 * report["value_loss"], rtol=1e-6)
+    np.testing.assert_allclose(found["actor"][0], report["policy_loss"] - 0.01 * report["entropy"], rtol=1e-6)
 
 
 def test_huge_critic_gradient_leaves_the_actor_alone() -> None:
@@ -240,12 +249,13 @@ def test_huge_critic_gradient_leaves_the_actor_alone() -> None:
     state = pick(make_states(PLAIN, 4, (0,)), 0)
     batch = make_minibatch(1, state)
     huge = batch._replace(target=batch.target * 1e6)
-    (mild, mild_state), _ = plain_step((state.params, state.opt_state), batch, left=WHOLE)
-    (wild, wild_state), _ = plain_step((state.params, state.opt_state), huge, left=WHOLE)
+    mild, wild = (
+        {part: plain_step(state.params, state.opt_state, samples, WHOLE, part) for part in PARTS}
+        for samples in (batch, huge)
+    )
     assert trees_equal(mild["actor"], wild["actor"])
-    assert trees_equal(mild_state["actor"], wild_state["actor"])
-    assert not trees_equal(mild["critic"], wild["critic"])
-    assert not trees_equal(mild["actor"], state.params["actor"])
+    assert not trees_equal(mild["critic"][0], wild["critic"][0])
+    assert not trees_equal(mild["actor"][0], state.params["actor"])
 
 
 # --- the learning rate ------------------------------------------------------------------------------------

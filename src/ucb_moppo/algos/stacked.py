@@ -45,6 +45,11 @@ def select_policies(mask: Array, chosen: Tree, otherwise: Tree) -> Tree:
     return jax.tree.map(select, chosen, otherwise)
 
 
+def arrays_under(prefix: str, named: Mapping[str, NDArray]) -> dict[str, NDArray]:
+    """The arrays whose names begin with ``prefix``, named without it."""
+    return {name.removeprefix(prefix): array for name, array in named.items() if name.startswith(prefix)}
+
+
 def name_leaves(prefix: str, state: Any) -> dict[str, NDArray]:
     """The leaves of a state by name, on the host."""
     leaves = jax.tree_util.tree_leaves_with_path(state)

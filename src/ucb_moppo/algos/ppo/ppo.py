@@ -15,7 +15,7 @@ from ucb_moppo.algos.ppo.ppo_settings import PPOConfig
 from ucb_moppo.algos.ppo.update import PolicyState, init_policy, make_optimiser, make_update
 from ucb_moppo.algos.stacked import repeat_policies, select_policies, stack_states
 from ucb_moppo.policy.actors import Actors
-from ucb_moppo.policy.networks import PAPER_NETWORK, Network
+from ucb_moppo.policy.networks import Network
 from ucb_moppo.spec import ActionSpec, EnvSpec
 
 
@@ -29,8 +29,8 @@ class PPO:
 
     @property
     def network(self) -> Network:
-        """The paper's."""
-        return PAPER_NETWORK
+        """The paper's, unless the settings say otherwise."""
+        return self.settings.network
 
     def init_policies(self, spec: EnvSpec, seed: int, policy_ids: Sequence[int]) -> PolicyState:
         """Fresh policies, each from streams of its own."""
@@ -40,7 +40,7 @@ class PPO:
     def make_actors(self, state: PolicyState) -> Actors:
         """The actors of K policies, on the host."""
         params = jax.tree.map(np.asarray, state.params["actor"])
-        return Actors(params, jax.tree.map(np.asarray, state.observation_stats))
+        return Actors(params, jax.tree.map(np.asarray, state.observation_stats), self.network)
 
     def draw_noise(self, state: PolicyState, action: ActionSpec, num_steps: int, num_envs: int) -> NDArray:
         """Gumbel noise for choices, normal noise otherwise: [T, K, N, a]."""

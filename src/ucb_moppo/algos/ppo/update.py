@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ from ucb_moppo.algos.ppo.losses import (
     value_loss,
 )
 from ucb_moppo.algos.ppo.ppo_settings import PPOConfig
-from ucb_moppo.policy.networks import Params, apply_mlp, init_params
+from ucb_moppo.policy.networks import PAPER_NETWORK, Network, Params, apply_mlp, init_params
 from ucb_moppo.policy.normaliser import (
     Statistics,
     denormalise,
@@ -68,7 +69,7 @@ def make_optimiser(settings: PPOConfig) -> optax.GradientTransformation:
 
 def share_left(settings: PPOConfig, iteration: Array, num_iterations: int) -> Array:
     """What learning rate and entropy bonus are of what they began with: both fall linearly to zero."""
-    return 1 - iteration / num_iterations if settings.decay else jnp.ones(())
+    return jnp.maximum(1 - iteration / num_iterations, 0.0) if settings.decay else jnp.ones(())
 
 
 def init_policy(spec: EnvSpec, settings: PPOConfig, optimiser: Any, seed: int, policy: int) -> PolicyState:
@@ -82,6 +83,7 @@ def init_policy(spec: EnvSpec, settings: PPOConfig, optimiser: Any, seed: int, p
         cells=settings.cells,
         log_std=settings.log_std,
         choices=spec.action.choices,
+        layers=settings.network.layers,
     )
     return PolicyState(
         params=params,
@@ -93,9 +95,11 @@ def init_policy(spec: EnvSpec, settings: PPOConfig, optimiser: Any, seed: int, p
     )
 
 
-def predict_values(critic: Params, stats: Statistics, observation: Array, weight: Array) -> Array:
+def predict_values(
+    critic: Params, stats: Statistics, observation: Array, weight: Array, network: Network = PAPER_NETWORK
+) -> Array:
     """The critic's value of every objective in raw units: [B, d], [B, m] -> [B, m]."""
-    return denormalise(stats, apply_mlp(critic, observation, weight))
+    return denormalise(stats, apply_mlp(critic, observation, weight, network))
 
 
 def rescale_critic(critic: Params, old: Statistics, new: Statistics) -> Params:
@@ -105,38 +109,43 @@ def rescale_critic(critic: Params, old: Statistics, new: Statistics) -> Params:
     return {**critic, "head.kernel": critic["head.kernel"] * scale, "head.bias": bias}
 
 
-def policy_losses(
-    params: dict[str, Params], batch: Minibatch, settings: PPOConfig, left: Array
-) -> tuple[Array, dict[str, Array]]:
-    """Total loss and what to report. Actor and critic share no parameter, so one sum serves both."""
-    output = apply_mlp(params["actor"], batch.observation, batch.weight)
-    log_ratio = log_probability(params["actor"], output, batch.action) - batch.log_probability
-    policy = clipped_policy_loss(log_ratio, standardise(batch.advantage), settings.clip)
-    value = value_loss(apply_mlp(params["critic"], batch.observation, batch.weight), batch.target)
-    mean_entropy = entropy(params["actor"], output).mean()
+def actor_loss(actor: Params, batch: Minibatch, settings: PPOConfig, left: Array) -> tuple[Array, dict[str, Array]]:
+    """PPO's loss of the actor, less the entropy bonus, and what to report."""
+    output = apply_mlp(actor, batch.observation, batch.weight, settings.network)
+    log_ratio = log_probability(actor, output, batch.action) - batch.log_probability
+    loss = clipped_policy_loss(log_ratio, standardise(batch.advantage), settings.clip)
+    mean_entropy = entropy(actor, output).mean()
     report = {
-        "policy_loss": policy,
-        "value_loss": value,
+        "policy_loss": loss,
         "entropy": mean_entropy,
         "approx_kl": jnp.mean(jnp.exp(log_ratio) - 1 - log_ratio),
         "clip_fraction": jnp.mean(jnp.abs(jnp.exp(log_ratio) - 1) > settings.clip),
     }
-    bonus = left * settings.entropy_coefficient * mean_entropy
-    return policy + settings.value_coefficient * value - bonus, report
+    return loss - left * settings.entropy_coefficient * mean_entropy, report
+
+
+def critic_loss(
+    critic: Params, batch: Minibatch, settings: PPOConfig, left: Array
+) -> tuple[Array, dict[str, Array]]:
+    """The weighted loss of the critic's values, and what to report."""
+    values = apply_mlp(critic, batch.observation, batch.weight, settings.network)
+    loss = value_loss(values, batch.target)
+    return settings.value_coefficient * loss, {"value_loss": loss}
+
+
+LOSSES = {"actor": actor_loss, "critic": critic_loss}
+"""What each part of a policy learns by. They share no parameter, so each can learn beside the other."""
 
 
 def update_minibatch(
-    carry: tuple[dict[str, Params], Any], batch: Minibatch, settings: PPOConfig, optimiser: Any, left: Array
-) -> tuple[tuple[dict[str, Params], Any], dict[str, Array]]:
-    """One gradient step. Actor and critic are clipped and stepped apart, so neither drowns the other."""
+    carry: tuple[Params, Any], batch: Minibatch, *, part: str, settings: PPOConfig, left: Array
+) -> tuple[tuple[Params, Any], dict[str, Array]]:
+    """One gradient step of a part. Each has a clip of its own, so neither drowns the other."""
     params, opt_state = carry
-    gradients, report = jax.grad(policy_losses, has_aux=True)(params, batch, settings, left)
+    gradients, report = jax.grad(LOSSES[part], has_aux=True)(params, batch, settings, left)
+    steps, opt_state = make_optimiser(settings).update(gradients, opt_state, params)
     rate = settings.learning_rate * left
-    new_params, new_opt_state = {}, {}
-    for part in PARTS:
-        steps, new_opt_state[part] = optimiser.update(gradients[part], opt_state[part], params[part])
-        new_params[part] = jax.tree.map(lambda value, step: value - rate * step, params[part], steps)
-    return (new_params, new_opt_state), report
+    return (jax.tree.map(lambda value, step: value - rate * step, params, steps), opt_state), report
 
 
 def prepare_batch(
@@ -148,7 +157,7 @@ def prepare_batch(
     flat = partial(jnp.reshape, shape=(steps * envs, -1))
     observation = normalise(state.observation_stats, flat(rollout.observation))
     following = normalise(state.observation_stats, flat(rollout.next_observation))
-    value = partial(predict_values, state.params["critic"], state.return_stats)
+    value = partial(predict_values, state.params["critic"], state.return_stats, network=settings.network)
     values, next_values = value(observation, weights), value(following, weights)
     terminated = rollout.terminated.astype(jnp.float32)
     done = jnp.maximum(terminated, rollout.truncated.astype(jnp.float32))
@@ -166,7 +175,7 @@ def prepare_batch(
     state, targets = normalise_returns(state, returns)
     action = rollout.action.reshape(steps * envs, *rollout.action.shape[2:])
     actor = state.params["actor"]
-    log_p = log_probability(actor, apply_mlp(actor, observation, weights), action)
+    log_p = log_probability(actor, apply_mlp(actor, observation, weights, settings.network), action)
     return state, Minibatch(observation, weights, action, log_p, scalarise(flat(advantages), weights), targets)
 
 
@@ -189,37 +198,45 @@ def shuffle(key: Array, num_samples: int) -> Array:
     return (jnp.sort(draws & ~low | jnp.arange(num_samples, dtype=jnp.uint32)) & low).astype(jnp.int32)
 
 
-def update_policy(
-    state: PolicyState, rollout: Transitions, weight: Array, *, settings: PPOConfig, num_iterations: int
-) -> tuple[PolicyState, dict[str, Array]]:
-    """All epochs of minibatches on one rollout; returns the new state and the reports' means."""
-    state, batch = prepare_batch(state, rollout, weight, settings)
-    optimiser, left = make_optimiser(settings), share_left(settings, state.iteration, num_iterations)
+def update_part(
+    params: Params,
+    opt_state: Any,
+    batch: Minibatch,
+    left: Array,
+    key: Array,
+    *,
+    part: str,
+    settings: PPOConfig,
+) -> tuple[Params, Any, dict[str, Array]]:
+    """All epochs of minibatches for actor or critic; the reports' means. Both see the same samples in a step."""
     num_samples = batch.advantage.shape[0]
     size = min(settings.minibatch, num_samples)
-    key, shuffle_key = jax.random.split(jax.random.wrap_key_data(state.key))
+    step = partial(update_minibatch, part=part, settings=settings, left=left)
 
     def epoch(carry: Any, epoch_key: Array) -> tuple[Any, dict[str, Array]]:
         order = shuffle(epoch_key, num_samples)[: num_samples // size * size]
-        shuffled = jax.tree.map(lambda leaf: leaf[order].reshape(-1, size, *leaf.shape[1:]), batch)
-        step = partial(update_minibatch, settings=settings, optimiser=optimiser, left=left)
-        return jax.lax.scan(step, carry, shuffled)
+        return jax.lax.scan(step, carry, jax.tree.map(lambda a: a[order].reshape(-1, size, *a.shape[1:]), batch))
 
-    carry, reports = jax.lax.scan(
-        epoch, (state.params, state.opt_state), jax.random.split(shuffle_key, settings.epochs)
-    )
-    observations = rollout.observation.reshape(num_samples, -1)
-    state = state._replace(
-        params=carry[0],
-        opt_state=carry[1],
-        # After the update, so that the ratio of the first epoch is 1: acting and learning saw the same inputs.
-        observation_stats=update_statistics(state.observation_stats, observations)
-        if settings.normalise_observations
-        else state.observation_stats,
+    keys = jax.random.split(jax.random.wrap_key_data(key), settings.epochs)
+    (params, opt_state), reports = jax.lax.scan(epoch, (params, opt_state), keys)
+    return params, opt_state, jax.tree.map(jnp.mean, reports)
+
+
+def prepare_update(
+    state: PolicyState, rollout: Transitions, weight: Array, *, settings: PPOConfig, num_iterations: int
+) -> tuple[PolicyState, Minibatch, Array, Array]:
+    """The next state but for its two parts, the samples that both learn from, `share_left` and a key to shuffle."""
+    new, batch = prepare_batch(state, rollout, weight, settings)
+    key, shuffle_key = jax.random.split(jax.random.wrap_key_data(state.key))
+    observations = rollout.observation.reshape(-1, rollout.observation.shape[-1])
+    # For the next rollout only, so that the ratio of the first epoch is 1: acting and learning saw the same inputs.
+    following = update_statistics(state.observation_stats, observations)
+    new = new._replace(
+        observation_stats=following if settings.normalise_observations else state.observation_stats,
         iteration=state.iteration + 1,
         key=jax.random.key_data(key),
     )
-    return state, jax.tree.map(jnp.mean, reports)
+    return new, batch, share_left(settings, state.iteration, num_iterations), jax.random.key_data(shuffle_key)
 
 
 UpdateFunction = Callable[[PolicyState, Transitions, Any], tuple[PolicyState, dict[str, Array]]]
@@ -227,6 +244,31 @@ UpdateFunction = Callable[[PolicyState, Transitions, Any], tuple[PolicyState, di
 
 @lru_cache(maxsize=4)
 def make_update(settings: PPOConfig, num_iterations: int) -> UpdateFunction:
-    """The jitted update of K policies: states [K, …], rollouts [T, K, N, …], weights [K, N, m]; compiled once."""
-    one = partial(update_policy, settings=settings, num_iterations=num_iterations)
-    return jax.jit(jax.vmap(one, in_axes=(0, 1, 0)), donate_argnums=0)
+    """The compiled update of K policies: states [K, …], rollouts [T, K, N, …], weights [K, N, m].
+
+    Actor and critic learn side by side, in a thread each: one policy has nothing else to divide between cores, and
+    JAX does not run two programs at a time by itself.
+    """
+    prepare = partial(prepare_update, settings=settings, num_iterations=num_iterations)
+    prepare_all = jax.jit(jax.vmap(prepare, in_axes=(0, 1, 0)), donate_argnums=0)
+    update_all = {
+        part: jax.jit(jax.vmap(partial(update_part, part=part, settings=settings)), donate_argnums=(0, 1))
+        for part in PARTS
+    }
+    threads = ThreadPoolExecutor(len(PARTS), thread_name_prefix="update")
+
+    def update(state: PolicyState, rollout: Transitions, weight: Any) -> tuple[PolicyState, dict[str, Array]]:
+        prepared, *material = prepare_all(state, rollout, weight)
+
+        def learn(part: str) -> tuple[Params, Any, dict[str, Array]]:
+            own = prepared.params[part], prepared.opt_state[part]
+            return jax.block_until_ready(update_all[part](*own, *material))
+
+        learnt = dict(zip(PARTS, threads.map(learn, PARTS), strict=True))
+        state = prepared._replace(
+            params={part: params for part, (params, _, _) in learnt.items()},
+            opt_state={part: opt_state for part, (_, opt_state, _) in learnt.items()},
+        )
+        return state, {name: value for _, _, report in learnt.values() for name, value in report.items()}
+
+    return update
