@@ -9,7 +9,6 @@ the same command goes on where it was stopped.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
@@ -25,31 +24,40 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from ucb_moppo.bench.provenance import code_version
+from trust_campaign import SMALL, begin_notes, run_by_command_line, write_notes
+
 from ucb_moppo.store.checkpoint import list_checkpoints
 
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 CLOCK = ("seconds", "stage_seconds")
-OURS = {
-    **{"--horizon": 50, "--policies": 2, "--candidates": 8, "--active": 2, "--samples": 100, "--minibatch": 50},
-    **{"--epochs": 2, "--probes": 2, "--stage-iterations": 4, "--steps": 12_000, "--checkpoint-seconds": 2},
-}
-THEIRS = {"--horizon": 50, "--steps": 12_000, "--evaluations": 4, "--checkpoint-seconds": 2}
+LENGTH = {"steps": 12_000, "checkpoint_seconds": 2}
+THEIRS = {"horizon": 50, "evaluations": 4}
 THEIR_SETTINGS = [f"--set={one}" for one in ("workers=4", "cells=32", "batch=32", "key_batch=32")]
+PATIENCE = 6 * 3600.0  # a busy machine takes its time; how long is among the figures
+CACHE = "JAX_COMPILATION_CACHE_DIR"
+
+
+def options(settings: dict[str, Any]) -> list[str]:
+    """Settings as options of the command line, for a run of twenty seconds or so."""
+    return [f"--{name.replace('_', '-')}={value}" for name, value in (settings | LENGTH).items()]
+
+
 KINDS = {
-    "ucb local": [*(str(x) for pair in OURS.items() for x in pair), "--executor", "local"],
-    "ucb processes": [*(str(x) for pair in OURS.items() for x in pair), "--executor", "processes", "--shards", "2"],
-    "pdmorl": ["--method", "pdmorl", *(str(x) for pair in THEIRS.items() for x in pair), *THEIR_SETTINGS],
+    "ucb local": options(SMALL | {"executor": "local"}),
+    "ucb processes": options(SMALL | {"executor": "processes", "shards": 2}),
+    "pdmorl": ["--method=pdmorl", *options(THEIRS), *THEIR_SETTINGS],
 }
-PATIENCE = 300.0
 
 
 # --- one run -----------------------------------------------------------------------------------------------
 
 
 @contextmanager
-def started(*arguments: str, words: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
-    """The command in a group of its own, whose words are written down, or which nobody reads from the first on."""
+def started(*arguments: str, compiled: Path, words: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
+    """The command in a group of its own, whose words are written down, or which nobody reads from the first on.
+
+    It finds there what has been ``compiled``, and leaves there what it compiles.
+    """
     reading, writing = os.pipe()
     # A shell in the background lets its children ignore SIGINT; a run is to be asked as from a terminal.
     program = "import signal, runpy; signal.signal(signal.SIGINT, signal.default_int_handler); "
@@ -59,7 +67,8 @@ def started(*arguments: str, words: Path | None = None) -> Iterator[subprocess.P
         with words.open("wb") as file:
             reader = subprocess.Popen(["cat"], stdin=reading, stdout=file)
     command = [sys.executable, "-c", program, *arguments]
-    process = subprocess.Popen(command, stdout=writing, stderr=writing, start_new_session=True)
+    kept = os.environ | {CACHE: str(compiled), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.1"}
+    process = subprocess.Popen(command, stdout=writing, stderr=writing, start_new_session=True, env=kept)
     os.close(reading)
     os.close(writing)
     try:
@@ -103,7 +112,8 @@ def kill_and_resume(
     """Kill a run after so many seconds, continue it to the end and compare."""
     run = place / "run"
     shutil.rmtree(run, ignore_errors=True)
-    with started(*train(kind, run), words=place / "words" if how["read"] else None) as process:
+    words = place / "words" if how["read"] else None
+    with started(*train(kind, run), compiled=copy_compiled(place), words=words) as process:
         with suppress(subprocess.TimeoutExpired):
             process.wait(after)
         ended_before = process.poll() is not None
@@ -114,7 +124,7 @@ def kill_and_resume(
         seconds = time.time() - sent
     after_stop = newest_checkpoint(run)
     lost = None if after_stop is None or ended_before else max(0.0, sent - after_stop[1])
-    fault = finish(kind, run, place / "words")
+    fault = finish(kind, run, place)
     return {
         **{"kind": kind, "signal": how["signal"].name, "group": how["group"], "read": how["read"]},
         **{"after": round(after, 2), "ended_before": ended_before, "exit_code": code, "fault": fault},
@@ -124,10 +134,18 @@ def kill_and_resume(
     }
 
 
-def finish(kind: str, run: Path, words: Path) -> str:
+def copy_compiled(place: Path) -> Path:
+    """What the runs that were left alone have compiled; a copy, as a run that is killed may leave half a file."""
+    copy = place / "cache"
+    shutil.rmtree(copy, ignore_errors=True)
+    return Path(shutil.copytree(place / "compiled", copy))
+
+
+def finish(kind: str, run: Path, place: Path) -> str:
     """Resume, or train where nothing had been begun; what went wrong, if anything did."""
     command = ["resume", str(run)] if (run / "config.json").exists() else train(kind, run)
-    with started(*command, words=words) as process:
+    words = place / "words"
+    with started(*command, compiled=copy_compiled(place), words=words) as process:
         code = process.wait(PATIENCE)
     return f"{command[0]} ended with {code}: {words.read_text()[-500:]}" if code else ""
 
@@ -138,7 +156,7 @@ def finish(kind: str, run: Path, words: Path) -> str:
 def train_whole(kind: str, place: Path) -> dict[str, Any]:
     """A run that is left alone: what it leaves, how long it takes, and how long its iterations do."""
     run, begun = place / kind.replace(" ", "-"), time.time()
-    with started(*train(kind, run), words=place / "words") as process:
+    with started(*train(kind, run), compiled=place / "compiled", words=place / "words") as process:
         code = process.wait(PATIENCE)
     if code:
         raise SystemExit(f"the run of {kind} that is left alone failed: {(place / 'words').read_text()[-500:]}")
@@ -159,28 +177,18 @@ def plan(kills: int, seed: int) -> list[tuple[str, dict[str, Any], float]]:
 
 def run_campaign(kills: int, seed: int, out: Path | None, max_seconds: float) -> dict[str, Any]:
     """Kill until there are enough or time is up; figures so far go to ``out``."""
-    commit, begun = code_version(), time.monotonic()
-    found: dict[str, Any] = {
-        "seed": seed,
-        "commit": commit,
-        "command": "python benchmarks/trust_kills.py",
-        "kills": [],
-    }
-    if out is not None and out.exists():
-        noted = json.loads(out.read_text())
-        found = noted if (noted["seed"], noted["commit"]) == (seed, commit) else found
-    with tempfile.TemporaryDirectory() as place:
-        whole: dict[str, dict[str, Any]] = {}
+    begun = time.monotonic()
+    found = begin_notes(out, seed, "python benchmarks/trust_kills.py", {"kills": []})
+    with tempfile.TemporaryDirectory() as name:
+        place, whole = Path(name), dict[str, dict[str, Any]]()
         for kind, how, share in plan(kills, seed)[len(found["kills"]) :]:
             if time.monotonic() - begun > max_seconds:
                 break
-            whole[kind] = whole.get(kind) or train_whole(kind, Path(place))
+            whole[kind] = whole.get(kind) or train_whole(kind, place)
             after = share * whole[kind]["seconds"]
-            found["kills"].append(kill_and_resume(kind, how, after, Path(place), whole[kind]))
+            found["kills"].append(kill_and_resume(kind, how, after, place, whole[kind]))
             found["figures"] = summarise(found["kills"])
-            if out is not None:
-                out.parent.mkdir(parents=True, exist_ok=True)
-                out.write_text(json.dumps(found, indent=1) + "\n")
+            write_notes(out, found)
     return found
 
 
@@ -204,13 +212,7 @@ def spread(values: list[float]) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--max-seconds", type=float, default=6 * 3600)
-    parser.add_argument("--out", type=Path, default=Path("results/trust/kills.json"))
-    choice = parser.parse_args()
-    found = run_campaign(choice.kills, choice.seed, choice.out, choice.max_seconds)
+    found = run_by_command_line(str(__doc__), "kills", 200, run_campaign)
     print(json.dumps(found.get("figures"), indent=2))
 
 

@@ -1,6 +1,6 @@
 """Open thousands of mutated run directories, each in a process with 1 GiB: nothing may crash, hang or load wrongly.
 
-    python benchmarks/trust_mutations.py --count 10000
+    python benchmarks/trust_mutations.py --mutations 10000
 
 Bits are flipped, files cut, exchanged for links, pipes and folders, JSON and tables changed where it hurts, with
 and without a manifest that vouches for it. Each is read by `load`, `show`, `report` and the viewer's loader. What
@@ -9,7 +9,6 @@ was done is noted every few cases, so that the same command goes on where it was
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
@@ -30,18 +29,24 @@ from typing import Any
 
 os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
+from trust_campaign import SMALL, begin_notes, run_by_command_line, write_notes
+
 import ucb_moppo
-from ucb_moppo.bench.provenance import code_version
 from ucb_moppo.errors import UcbMoppoError
 from ucb_moppo.store.layout import LIMITS, MANIFEST, next_name
 from ucb_moppo.store.storage import make_digest
 
-GIB, PATIENCE, CLOCK_PATIENCE, NOTE_EVERY = 1 << 30, 10.0, 180.0, 20
+GIB, PATIENCE, NOTE_EVERY = 1 << 30, 10.0, 20
 FILES = [*LIMITS, MANIFEST, "interpolation.csv"]
 NASTY: list[Any] = [
     *(None, True, -1, 0, 1.5, 10**18, 10**400, -(10**30), 1e308, "", "x", "-1", "\x1b[2J", "$x$", "=1+1", "nan"),
     *([], {}, [[]], [0] * 5, {"a": {}}, "[" * 5000, ["x", 3], "../../etc/passwd", 30_000_000, "é" * 100),
 ]
+NOTHING: dict[str, Any] = {
+    **{"done": 0, "outcomes": {}, "untyped": [], "wrong": [], "hangs": [], "victims_changed": 0},
+    **{"peak_megabytes": 0, "most_processor_seconds": 0.0},
+}
+"""Figures of a campaign that has not begun."""
 CELLS = ["", "nan", "inf", "x", "-1", "1e999", "9" * 100, "0.5", "true", '"', "1,2", "=1", "30000000"]
 
 
@@ -237,13 +242,13 @@ def limit_processor() -> None:
 
 
 def read_apart(path: Path, expected: str | None) -> tuple[list[tuple[str, str]], int, float]:
-    """The outcomes in a child with 1 GiB, its peak memory in MiB and its seconds by the clock.
+    """The outcomes in a child with 1 GiB, its peak memory in MiB and its seconds of processor time.
 
-    A reader hangs that takes more than 10 seconds of processor time, or makes all of them take 3 minutes by the
-    clock: other work on the machine is no hang, and waiting for ever is one.
+    A reader hangs that takes more than 10 seconds of processor time, or spends as many waiting for anything else
+    than the processor: what other work on the machine takes is no hang.
     """
     reading, writing = os.pipe()
-    begun, child = time.monotonic(), os.fork()
+    child = os.fork()
     if child == 0:
         resource.setrlimit(resource.RLIMIT_AS, (GIB, GIB))
         warnings.simplefilter("ignore")
@@ -253,7 +258,7 @@ def read_apart(path: Path, expected: str | None) -> tuple[list[tuple[str, str]],
                 os.write(writing, json.dumps(outcome).encode() + b"\n")
         os._exit(0)
     os.close(writing)
-    outcomes = [tuple(json.loads(line)) for line in read_lines(reading, begun + CLOCK_PATIENCE)]
+    outcomes = [tuple(json.loads(line)) for line in read_lines(reading, child)]
     with suppress(ProcessLookupError):
         os.kill(child, signal.SIGKILL)
     _, status, usage = os.wait4(child, 0)
@@ -261,19 +266,29 @@ def read_apart(path: Path, expected: str | None) -> tuple[list[tuple[str, str]],
         ended = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
         hung = ended in (signal.SIGXCPU, signal.SIGKILL)
         outcomes.append((list(READERS)[len(outcomes)], "hang" if hung else "died"))
-    return outcomes, usage.ru_maxrss >> 10, time.monotonic() - begun
+    return outcomes, usage.ru_maxrss >> 10, usage.ru_utime + usage.ru_stime
 
 
-def read_lines(reading: int, until: float) -> list[bytes]:
-    """Whole lines out of a pipe until it ends or time is up."""
-    data = b""
-    while select.select([reading], [], [], max(0.0, until - time.monotonic()))[0]:
-        part = os.read(reading, 1 << 16)
-        if not part:
+def read_lines(reading: int, child: int) -> list[bytes]:
+    """Whole lines out of a pipe until it ends, or until nothing has come while its writer idled for too long."""
+    data, idle, begun = b"", 0.0, time.monotonic()
+    while True:
+        if select.select([reading], [], [], 0.5)[0]:
+            part = os.read(reading, 1 << 16)
+            if not part:
+                break
+            data, idle = data + part, idle_seconds(child, begun)
+        elif idle_seconds(child, begun) - idle > PATIENCE:
             break
-        data += part
     os.close(reading)
     return data.split(b"\n")[:-1]
+
+
+def idle_seconds(process: int, begun: float) -> float:
+    """How long a process has neither had a processor nor waited for one, since it was begun."""
+    passed = time.monotonic() - begun
+    nanoseconds = Path(f"/proc/{process}/schedstat").read_text().split()[:2]
+    return passed - sum(map(int, nanoseconds)) * 1e-9
 
 
 # --- the campaign ------------------------------------------------------------------------------------------
@@ -281,18 +296,8 @@ def read_lines(reading: int, until: float) -> list[bytes]:
 
 def make_base(path: Path) -> Path:
     """A small run with everything that may lie in one."""
-    small = {
-        "horizon": 20,
-        "policies": 2,
-        "candidates": 8,
-        "active": 2,
-        "samples": 40,
-        "minibatch": 20,
-        "probes": 2,
-    }
-    command = (
-        f"import ucb_moppo; ucb_moppo.train('Swimmer-v2', out={str(path)!r}, quiet=True, steps=800, **{small!r})"
-    )
+    settings = SMALL | {"steps": 2000, "quiet": True}
+    command = f"import ucb_moppo; ucb_moppo.train('Swimmer-v2', out={str(path)!r}, **{settings!r})"
     if os.spawnv(os.P_WAIT, sys.executable, [sys.executable, "-c", command]):  # JAX stays out of this process
         raise SystemExit("the run to mutate could not be made")
     columns = "weights_per_policy,hypervolume,expected_utility,sparsity,cardinality,evaluation_steps,episodes"
@@ -321,8 +326,7 @@ def try_one(base: Path, place: Path, seed: int, number: int, expected: str) -> d
 
 def run_campaign(count: int, seed: int, out: Path | None, max_seconds: float) -> dict[str, Any]:
     """Try mutations until there are enough or time is up; figures so far go to ``out``."""
-    found = read_figures(out, seed)
-    begun = time.monotonic()
+    found, begun = begin_notes(out, seed, "python benchmarks/trust_mutations.py", NOTHING), time.monotonic()
     with tempfile.TemporaryDirectory() as place:
         base = make_base(Path(place) / "base")
         for read in READERS.values():
@@ -331,22 +335,9 @@ def run_campaign(count: int, seed: int, out: Path | None, max_seconds: float) ->
         while found["done"] < count and time.monotonic() - begun < max_seconds:
             add_figures(found, try_one(base, Path(place), seed, found["done"], expected))
             if found["done"] % NOTE_EVERY == 0:
-                write_figures(out, found)
-    write_figures(out, found)
+                write_notes(out, found)
+    write_notes(out, found)
     return found
-
-
-def read_figures(out: Path | None, seed: int) -> dict[str, Any]:
-    """What an earlier call has noted of the same campaign."""
-    fresh = {
-        **{"seed": seed, "commit": code_version(), "command": "python benchmarks/trust_mutations.py", "done": 0},
-        **{"outcomes": {}, "untyped": [], "wrong": [], "hangs": [], "victims_changed": 0},
-        **{"peak_megabytes": 0, "slowest_seconds": 0.0},
-    }
-    if out is None or not out.exists():
-        return fresh
-    noted = json.loads(out.read_text())
-    return noted if (noted["seed"], noted["commit"]) == (seed, fresh["commit"]) else fresh
 
 
 def add_figures(found: dict[str, Any], case: dict[str, Any]) -> None:
@@ -364,24 +355,12 @@ def add_figures(found: dict[str, Any], case: dict[str, Any]) -> None:
     found["outcomes"] = dict(sorted(counts.items()))
     found["victims_changed"] += not case["victim_intact"]
     found["peak_megabytes"] = max(found["peak_megabytes"], case["megabytes"])
-    found["slowest_seconds"] = max(found["slowest_seconds"], round(case["seconds"], 2))
+    found["most_processor_seconds"] = max(found["most_processor_seconds"], round(case["seconds"], 2))
     found["done"] += 1
 
 
-def write_figures(out: Path | None, found: dict[str, Any]) -> None:
-    if out is not None:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(json.dumps(found, indent=2) + "\n")
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=10_000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--max-seconds", type=float, default=6 * 3600)
-    parser.add_argument("--out", type=Path, default=Path("results/trust/mutations.json"))
-    choice = parser.parse_args()
-    found = run_campaign(choice.count, choice.seed, choice.out, choice.max_seconds)
+    found = run_by_command_line(str(__doc__), "mutations", 10_000, run_campaign)
     print(json.dumps({name: value for name, value in found.items() if name != "untyped"}, indent=2))
     print(f"{len(found['untyped'])} untyped errors, of which the first: {found['untyped'][:1]}")
 

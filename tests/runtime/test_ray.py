@@ -42,7 +42,7 @@ os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112  (else tests beside thes
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'ucb-moppo[ray]'")
 cluster_utils = pytest.importorskip("ray.cluster_utils", reason="this Ray has no test cluster")
 
-from ucb_moppo.runtime.cluster import SEVERAL_MACHINES, share_cpus  # noqa: E402
+from ucb_moppo.runtime.cluster import MODE, SEVERAL_MACHINES, TOKEN, TOKEN_FILE, own_token, share_cpus  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -55,10 +55,15 @@ def expected() -> dict[str, np.ndarray]:
 
 @pytest.fixture
 def cluster() -> Iterator[Any]:
-    """Two nodes of one CPU on this machine; the head, which a run cannot lose, has none."""
+    """Two nodes of one CPU on this machine; the head, which a run cannot lose, has none.
+
+    They are started as from a shell that runs its commands in the background, which makes them ignore SIGINT.
+    """
     small = {"object_store_memory": 80 * 2**20, "node_ip_address": "127.0.0.1"}
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     cluster = cluster_utils.Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **small})
     cluster.workers = [cluster.add_node(num_cpus=1, **small) for _ in range(2)]
+    signal.signal(signal.SIGINT, before)
     cluster.wait_for_nodes()
     yield cluster
     ray.shutdown()
@@ -218,6 +223,49 @@ def test_a_ray_of_our_own_listens_on_this_machine_alone() -> None:
     assert addresses == ["127.0.0.1"], done.stderr
     assert len(sockets) > 3, "Ray has several servers"
     assert {socket.partition(":")[0] for socket in sockets} <= LOOPBACK
+
+
+GUARDED_RAY = """
+import os, subprocess, sys
+from ucb_moppo.runtime.cluster import MODE, TOKEN, join_cluster
+leave = join_cluster(None)
+import ray
+token = ray.get(ray.remote(os.getenv).remote(TOKEN))
+print(len(token), *(name in os.environ for name in (MODE, TOKEN)))
+address = ray.get_runtime_context().gcs_address
+ask = "import sys; from ray._raylet import GcsClient as Client; "
+ask += "print(*Client(address=sys.argv[1]).get_all_node_info(timeout=60))"
+visitors = [{MODE: "disabled"}, {MODE: "token", TOKEN: "0" * 64}, {MODE: "token", TOKEN: token}]
+command, pipe = [sys.executable, "-c", ask, address], subprocess.PIPE
+asked = [subprocess.Popen(command, env=os.environ | own, stdout=pipe, stderr=pipe, text=True) for own in visitors]
+for out, fault in [visitor.communicate() for visitor in asked]:
+    print("answered" if out.strip() else "refused" if "AuthenticationError" in fault else fault)
+leave()
+leave = join_cluster(None)  # with a token of its own
+print(ray.get(ray.remote(os.getenv).remote(TOKEN)) != token)
+leave()
+"""
+
+
+def test_a_ray_of_our_own_answers_only_to_those_who_know_its_token(tmp_path: Path) -> None:
+    """Neither to one who has none nor to one who has another; none is left in the environment or in a file."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH")}
+    environment["HOME"] = str(tmp_path)
+    command = [sys.executable, "-c", GUARDED_RAY]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=400)
+    assert done.stdout.splitlines() == ["64 False False", "refused", "refused", "answered", "True"], done.stderr
+    assert not (tmp_path / ".ray").exists()
+
+
+def test_settings_of_the_user_for_the_token_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (MODE, TOKEN, TOKEN_FILE):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(TOKEN_FILE, "/somewhere")
+    with own_token():
+        assert (os.environ.get(MODE), os.environ.get(TOKEN)) == (None, None)
+    monkeypatch.setenv(MODE, "disabled")
+    with own_token():
+        assert (os.environ[MODE], os.environ.get(TOKEN)) == ("disabled", None)
 
 
 def test_errors_of_an_actor_are_those_of_the_shard() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trust_kills
 import trust_mutations
+import trust_table
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits and kills processes")
 
@@ -40,6 +42,16 @@ def test_a_campaign_goes_on_where_it_was_stopped(tmp_path: Path, monkeypatch: py
     assert found["peak_megabytes"] == 7
 
 
+def test_a_reader_that_waits_for_ever_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the seconds it may idle, not those that others take on a busy machine; what came before it counts."""
+    readers = {"load": lambda path: None, "show": lambda path: time.sleep(600)}
+    monkeypatch.setattr(trust_mutations, "READERS", readers)
+    monkeypatch.setattr(trust_mutations, "PATIENCE", 1.0)
+    outcomes, _, seconds = trust_mutations.read_apart(tmp_path, None)
+    assert outcomes == [("load", "fine"), ("show", "hang")]
+    assert seconds < 1
+
+
 def test_a_plan_has_every_way_to_kill() -> None:
     plan = trust_kills.plan(36, seed=0)
     ways = {(kind, *(how[name] for name in ("signal", "group", "read"))) for kind, how, _ in plan}
@@ -63,3 +75,19 @@ def test_one_kill_in_the_middle_is_made_good(tmp_path: Path) -> None:
     how = {"signal": trust_kills.signal.SIGKILL, "group": True, "read": False}
     found = trust_kills.kill_and_resume("ucb local", how, 0.8 * whole["seconds"], tmp_path, whole)
     assert found["differs"] == []
+
+
+def test_tables_by_hand() -> None:
+    facts = {"command": "python it.py", "seed": 0, "commit": "0123456789abcdef"}
+    kill = {"signal": "SIGKILL", "ended_before": False, "exit_code": -9, "differs": [], "seconds_to_stop": 0.5}
+    kills = [kill | {"iterations_lost": 2.0}, kill | {"iterations_lost": None, "differs": ["front.csv"]}]
+    shown = trust_table.kills_table(facts | {"kills": [*kills, kill | {"ended_before": True}]})
+    assert shown.startswith("3 kills (`python it.py`, seed 0, commit 012345678):")
+    assert "| SIGKILL | 2 | 1 | -9 | 2.0, at most 2.0 | 0.5, at most 0.5 |" in shown
+    assert "| SIGTERM | 0 | 0 |  | – | – |" in shown
+    figures = {"victims_changed": 0, "peak_megabytes": 321, "most_processor_seconds": 4.5}
+    counts = {"load fine": 3, "load refused": 1, "view hang": 1}
+    shown = trust_table.mutations_table(facts | figures | {"done": 4, "outcomes": counts})
+    assert "| load | 3 | 1 | 0 | 0 | 0 | 0 |" in shown
+    assert "| view | 0 | 0 | 0 | 1 | 0 | 0 |" in shown
+    assert "at most 321 MiB and 4.5 s of processor time" in shown

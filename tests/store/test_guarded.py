@@ -18,14 +18,16 @@ from ucb_moppo.store.guarded import (
     append_file,
     file_size,
     open_folder,
+    open_log,
     read_bytes,
     replace_file,
     sync_directory,
+    write_below,
     write_file,
 )
 from ucb_moppo.store.lock import locked
+from ucb_moppo.store.picture import draw_front
 from ucb_moppo.training.interpolate import STUDY_FILE, read_study
-from ucb_moppo.training.picture import draw_front
 
 
 @pytest.fixture
@@ -80,6 +82,35 @@ def test_nothing_is_appended_to_a_file_with_another_name(root: Path, victim: Pat
     with pytest.raises(UnsafeFileError):
         append_file(root, "file", b"more", 0)
     assert victim.read_bytes() == b"precious"
+
+
+@pytest.mark.parametrize("how", ["symlink", "hard link", "dangling"])
+def test_a_log_is_a_file_of_its_own(root: Path, victim: Path, how: str) -> None:
+    if how == "hard link":
+        os.link(victim, root / "log")
+    else:
+        (root / "log").symlink_to(victim if how == "symlink" else victim.with_name("new"))
+    with pytest.raises(UnsafeFileError, match=r"log (is a link|has another name)"):
+        open_log(root / "log")
+    assert (victim.read_bytes(), victim.with_name("new").exists()) == (b"precious", False)
+
+
+def test_a_log_grows(root: Path) -> None:
+    for line in (b"one\n", b"two\n"):
+        with open_log(root / "log") as file:
+            file.write(line)
+    assert (root / "log").read_bytes() == b"one\ntwo\n"
+
+
+def test_folders_on_the_way_are_made_and_links_among_them_refused(root: Path, tmp_path: Path) -> None:
+    write_below(root / "new", "figures/small/one.png", b"1")
+    write_below(root / "new", "figures/small/one.png", b"2")
+    assert (root / "new/figures/small/one.png").read_bytes() == b"2"
+    (tmp_path / "outside").mkdir()
+    (root / "new/tables").symlink_to(tmp_path / "outside")
+    with pytest.raises(UnsafeFileError, match="tables is a link"):
+        write_below(root / "new", "tables/one.csv", b"1")
+    assert list((tmp_path / "outside").iterdir()) == []
 
 
 def test_what_is_appended_follows_what_is_known(root: Path) -> None:

@@ -114,6 +114,19 @@ def test_a_loaded_run_stays_at_its_stage(tmp_path: Path) -> None:
     assert stages_in(Run(tmp_path / "run")) == [1] * 5
 
 
+def test_a_loaded_run_stays_where_a_link_led_to_it(tmp_path: Path) -> None:
+    """Else what is read later would be of another run: its config of one, its policies of the other."""
+    for stage, name in enumerate(("one", "other")):
+        write_stage(begin(tmp_path / name), stage)
+    latest = tmp_path / "latest"
+    latest.symlink_to("one")
+    run = Run(latest)
+    latest.unlink()
+    latest.symlink_to("other")
+    assert run.summary["stage"] == 0
+    assert Run(latest).summary["stage"] == 1
+
+
 def test_a_run_that_goes_on_while_it_is_read_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     writer = begin(tmp_path / "run")
     write_stage(writer, 0)

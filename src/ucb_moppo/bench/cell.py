@@ -17,9 +17,9 @@ import msgspec
 from ucb_moppo.bench.provenance import UNKNOWN, Provenance, code_version, hardware
 from ucb_moppo.bench.result import make_result, read_result, write_result
 from ucb_moppo.bench.sweep_file import Cell, cell_config, cell_settings
-from ucb_moppo.errors import DisagreementError, RunFormatError, UcbMoppoError
+from ucb_moppo.errors import DisagreementError, RunFormatError, UcbMoppoError, UnsafeFileError
 from ucb_moppo.store.checkpoint import list_checkpoints
-from ucb_moppo.store.guarded import read_bytes, write_file
+from ucb_moppo.store.guarded import open_log, read_bytes, write_file
 from ucb_moppo.store.layout import CONFIG, SUMMARY
 from ucb_moppo.store.lock import locked
 from ucb_moppo.store.run import Run, load_run
@@ -195,10 +195,10 @@ def ensure_result(task: Task) -> None:
 
 
 def append_to_log(task: Task, text: str) -> None:
-    with suppress(OSError):
+    with suppress(OSError, UnsafeFileError):
         task.log.parent.mkdir(parents=True, exist_ok=True)
-        with task.log.open("a", encoding="utf-8") as file:
-            file.write(text)
+        with open_log(task.log) as file:
+            file.write(text.encode())
 
 
 def read_progress(task: Task) -> Progress:
@@ -213,7 +213,7 @@ def printing_to(path: Path) -> Iterator[None]:
     """Send what this process and its libraries print to a file: the terminal belongs to the sweep."""
     path.parent.mkdir(parents=True, exist_ok=True)
     before = [os.dup(descriptor) for descriptor in (1, 2)]
-    with path.open("ab") as file:
+    with open_log(path) as file:
         for descriptor in (1, 2):
             os.dup2(file.fileno(), descriptor)
     try:

@@ -8,6 +8,7 @@ finished, stopped      whether the run reached its last step, and what ended it 
 steps                  environment steps: training, evaluation, pretraining
 seconds                wall time of the run
 objectives, reference_point, policies, parameters  of the problem, and what the method keeps
+evaluation_discount    of the returns that everything found is measured by; missing: 1
 found                  the indicators at the end
 curve                  the indicators at every evaluation, with the steps and seconds spent until then
 front                  the non-dominated evaluated pairs: policy, weights, returns
@@ -25,10 +26,11 @@ from msgspec import Meta, Struct, defstruct
 
 from ucb_moppo.bench.provenance import Provenance
 from ucb_moppo.errors import DamagedFileError
+from ucb_moppo.objectives.indicators import HYPERVOLUME_ERROR
 from ucb_moppo.registry import INDICATORS
 from ucb_moppo.store.guarded import read_bytes, write_file, writing
 from ucb_moppo.store.layout import METRICS, SUMMARY
-from ucb_moppo.store.records import check_metrics, check_summary
+from ucb_moppo.store.records import Discount, check_metrics, check_summary
 from ucb_moppo.store.run import Run
 from ucb_moppo.store.storage import (
     Count,
@@ -65,7 +67,8 @@ def make_result(run: Run, provenance: Provenance) -> dict[str, Any]:
         "steps": {name.removesuffix("_steps"): summary.get(name, 0) for name in COSTS[:3]},
         "seconds": summary["seconds"],
         **{name: summary[name] for name in ("objectives", "reference_point", "policies", "parameters")},
-        "found": {name: summary.get(name) for name in INDICATORS} | _extra_found(summary),
+        "evaluation_discount": summary.get("evaluation_discount", 1.0),
+        "found": {name: summary.get(name) for name in INDICATORS} | _sometimes_found(summary),
         "curve": {
             **{name: [line.get(name, 0) for line in lines] for name in COSTS},
             **{name: [line.get(name) for line in lines] for name in INDICATORS},
@@ -80,8 +83,9 @@ def make_result(run: Run, provenance: Provenance) -> dict[str, Any]:
     }
 
 
-def _extra_found(summary: Mapping[str, Any]) -> dict[str, Any]:
-    return {EXTRA: summary[EXTRA]} if summary.get(EXTRA) else {}
+def _sometimes_found(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """What only some runs have: indicators of their own, and the error of a hypervolume that is an estimate."""
+    return {name: summary[name] for name in (EXTRA, HYPERVOLUME_ERROR) if summary.get(name)}
 
 
 def _extra_curves(lines: Sequence[Mapping[str, Any]], summary: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,6 +126,7 @@ class Settings(Struct):
     """Of a run's settings, the one that a reader computes with."""
 
     horizon: Count | None = None
+    evaluation_discount: Discount | None = None
 
 
 class Steps(Struct):
@@ -133,7 +138,11 @@ class Steps(Struct):
 Curves = dict[str, list[Number | None]]
 Indicators = defstruct(
     "Indicators",
-    [*((name, Number | None, None) for name in INDICATORS), (EXTRA, dict[str, Number | None] | None, None)],
+    [
+        *((name, Number | None, None) for name in INDICATORS),
+        (EXTRA, dict[str, Number | None] | None, None),
+        (HYPERVOLUME_ERROR, Number | None, None),
+    ],
 )
 """Each may be undefined."""
 
@@ -151,6 +160,7 @@ ENTRIES: dict[str, tuple[Any, str]] = {
     "seconds": (Number, "a number"),
     "objectives": (Annotated[list[str], Meta(min_length=2)], "a list of at least two names"),
     "reference_point": (list[Number], "a list of numbers"),
+    "evaluation_discount": (Discount | None, "a number from 0, which it is above, to 1"),
     "policies": (Count, "a whole number"),
     "parameters": (Count, "a whole number"),
     "found": (Indicators, "the indicators"),

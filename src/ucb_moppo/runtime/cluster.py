@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
+import secrets
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from typing import Any, TypeVar
 
 from ucb_moppo.cores import LIMIT, thread_settings
-from ucb_moppo.errors import ConfigError
+from ucb_moppo.errors import ConfigError, needing
 from ucb_moppo.runtime.place import Place
 from ucb_moppo.runtime.worker import HeldObject, Request, Worker, WorkerLost, unpack_reply
 
@@ -20,12 +22,14 @@ os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing about a run lea
 
 SEVERAL_MACHINES = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 """Ray's name for whether a cluster may span machines; it is read on every system."""
+MODE, TOKEN, TOKEN_FILE = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
+"""Ray's names for how a cluster knows its own, for what they must know, and for where that is written."""
 
-try:
+with needing("--executor ray", "ray"):
     import ray
     from ray._private import ray_constants
-except ImportError as fault:
-    raise ConfigError("--executor ray needs Ray: pip install 'ucb-moppo[ray]'") from fault
+
+    raylet: Any = importlib.import_module("ray._raylet")  # compiled: a type checker does not know its names
 
 Object = TypeVar("Object")
 
@@ -133,7 +137,9 @@ class TaskPlace(Cluster):
 
 
 def answer_once(building: bytes, path: Sequence[str], request: bytes) -> bytes:
-    """In the process of a task: build an object for the one call of it."""
+    """In the process of a task: build an object for the one call of it, which can be interrupted."""
+    # Ray passes on what a shell that ran it in the background made it ignore, and cannot interrupt such a task.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     return HeldObject(building, path).answer(request)
 
 
@@ -155,7 +161,7 @@ def join_cluster(address: str | None) -> Callable[[], None]:
     if ray.is_initialized():
         return lambda: None
     start_ray(address)
-    return ray.shutdown
+    return leave_own if address is None else ray.shutdown
 
 
 @contextmanager
@@ -174,6 +180,39 @@ def loopback_kept() -> Iterator[None]:
             os.environ[SEVERAL_MACHINES] = before[0]
 
 
+@contextmanager
+def own_token() -> Iterator[None]:
+    """Let a cluster of our own answer only to those who know its token, which its processes inherit.
+
+    Ray would make one too, but leave it in a file that others on this machine may read, for all clusters to come,
+    and its mode in the environment for what is started next. What the user has set stays.
+    """
+    if not os.environ.keys().isdisjoint({MODE, TOKEN, TOKEN_FILE}):
+        yield
+        return
+    os.environ |= {MODE: "token", TOKEN: secrets.token_hex(32)}
+    reread_token()
+    try:
+        yield
+    finally:
+        del os.environ[MODE], os.environ[TOKEN]
+
+
+def reread_token() -> None:
+    """Take mode and token from the environment as it is now; Ray does so once, when it is imported.
+
+    The mode comes first: in the other order a thread of Ray's might look for a token that is no longer there.
+    """
+    raylet.Config.initialize("")
+    raylet.AuthenticationTokenLoader.instance().reset_cache()
+
+
+def leave_own() -> None:
+    """End a cluster of our own, and forget its token."""
+    ray.shutdown()
+    reread_token()
+
+
 def start_ray(address: str | None) -> None:
     """Join a cluster, or start one that listens on this machine alone."""
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
@@ -183,9 +222,14 @@ def start_ray(address: str | None) -> None:
         options |= {"address": address}
     before = signal.getsignal(signal.SIGTERM)
     try:
-        with loopback_kept() if address is None else nullcontext():
+        with ExitStack() as alone:
+            if address is None:
+                alone.enter_context(loopback_kept())
+                alone.enter_context(own_token())
             ray.init(**options)
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, before)  # Ray takes it, but a run that is asked to stop saves first
-    except (ConnectionError, ValueError, RuntimeError) as fault:
+    except Exception as fault:  # Ray 2.60 raises no less, where a machine is too busy to start it in 30 seconds
+        if address is None:
+            leave_own()
         raise ConfigError(f"no Ray cluster can be reached at {address or 'this machine'}: {fault}") from fault

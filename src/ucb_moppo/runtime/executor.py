@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucb_moppo.algos.base import Transitions
+from ucb_moppo.algos.stacked import arrays_under
 from ucb_moppo.config import MoppoConfig, override
 from ucb_moppo.cores import available_cores
 from ucb_moppo.engine.evaluation import Evaluation
@@ -254,11 +255,6 @@ def acting_tensors(population: Population) -> dict[str, NDArray]:
     """What acts for each of the sub-spaces, and nothing else that is kept of the policies."""
     acting = ("actor.", "observation.")
     return {name: array for name, array in population.tensors().items() if name.startswith(acting)}
-
-
-def arrays_under(prefix: str, state: Mapping[str, NDArray]) -> dict[str, NDArray]:
-    """The arrays of a state whose names begin with ``prefix``, without it."""
-    return {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
 
 
 def choose_executor(config: MoppoConfig) -> str:

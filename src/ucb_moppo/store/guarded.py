@@ -3,7 +3,7 @@
 A folder is opened part by part without following a link, and what is in it by its descriptor: one that is
 exchanged for a link in between leads nowhere. Only regular files are read, up to a size that is known beforehand;
 what is written is a new file, or one that has no other name. The path to the directory itself is the user's: links
-in it are followed.
+in it are followed, by whoever keeps the directory open or its path resolved, once.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Folder:
     def _check_regular(self, name: str, status: os.stat_result | None) -> None:
         if status is not None and not stat.S_ISREG(status.st_mode):
             what = "a link" if stat.S_ISLNK(status.st_mode) else "not a regular file"
-            raise UnsafeFileError(f"{self.path / name} is {what}; a run holds its files itself")
+            raise UnsafeFileError(f"{self.path / name} is {what}; files are expected to be here themselves")
 
     @contextmanager
     def folder(self, name: str) -> Iterator[Folder]:
@@ -72,7 +72,7 @@ class Folder:
         path, status = self.path / name, self.status(name)
         if status is not None and not stat.S_ISDIR(status.st_mode):
             what = "a link" if stat.S_ISLNK(status.st_mode) else "not a folder"
-            raise UnsafeFileError(f"{path} is {what}; a run holds its files itself")
+            raise UnsafeFileError(f"{path} is {what}; files are expected to be here themselves")
         if self.descriptor is None:
             yield Folder(path, None)
             return
@@ -274,6 +274,23 @@ def write_file(path: Path, data: bytes) -> None:
         _replace(folder, path.name, data)
 
 
+def write_below(root: Path, name: str, data: bytes) -> None:
+    """Write a file into the directory ``root``, which is made if need be, as are folders on the way to the file."""
+    *folders, _ = check_name(root, name)
+    with writing(root / name):
+        root.mkdir(parents=True, exist_ok=True)
+        for depth, last in enumerate(folders):
+            with open_folder(root, "/".join(folders[:depth])) as folder:
+                folder.make_folder(last)
+    replace_file(root, name, data)
+
+
+def open_log(path: Path) -> BinaryIO:
+    """Open a file that the user has named to write behind what is in it, which must be of our own."""
+    with writing(path), open_folder(path.parent) as folder:
+        return os.fdopen(_open_to_append(folder, path.name), "ab")
+
+
 def _replace(folder: Folder, name: str, data: bytes) -> None:
     aside = f".{name}.tmp"
     try:
@@ -289,19 +306,26 @@ def _replace(folder: Folder, name: str, data: bytes) -> None:
 def append_file(root: Path, name: str, data: bytes, length: int) -> None:
     """Write ``data`` behind the first ``length`` bytes of a file of our own, and wait until it is on the disk."""
     with writing(root / name), _open_parent(root, name) as (folder, last):
-        descriptor = folder.open(last, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        descriptor = _open_to_append(folder, last)
         try:
-            status = os.fstat(descriptor)
-            if status.st_nlink > 1:
-                raise UnsafeFileError(f"{root / name} has another name too: make a copy of it in its place")
-            if status.st_size < length:
-                raise DamagedFileError(f"{root / name} has lost bytes: {status.st_size:,} of {length:,} are there")
-            if status.st_size > length:  # half a line, of a process that was killed
+            size = os.fstat(descriptor).st_size
+            if size < length:
+                raise DamagedFileError(f"{root / name} has lost bytes: {size:,} of {length:,} are there")
+            if size > length:  # half a line, of a process that was killed
                 os.ftruncate(descriptor, length)
         except BaseException:
             os.close(descriptor)
             raise
         _write(descriptor, data)
+
+
+def _open_to_append(folder: Folder, name: str) -> int:
+    """Open a file to write behind what is in it; one that has another name too would change there as well."""
+    descriptor = folder.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    if os.fstat(descriptor).st_nlink > 1:
+        os.close(descriptor)
+        raise UnsafeFileError(f"{folder.path / name} has another name too: make a copy of it in its place")
+    return descriptor
 
 
 def _write(descriptor: int, data: bytes) -> None:

@@ -15,6 +15,7 @@ from ucb_moppo.registry import INDICATORS
 from ucb_moppo.store.storage import Count, Number
 
 Whole = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+Discount = Annotated[float, Meta(gt=0, le=1)]
 Extra = dict[str, Number | None]
 Indicators = defstruct("Indicators", [(name, Number | None) for name in INDICATORS])
 """Each may be undefined, but is named."""
@@ -26,6 +27,7 @@ class Settings(Struct):
     """Of a run's settings, those that a reader computes with."""
 
     horizon: Count | None = None
+    evaluation_discount: Discount | None = None
     search: dict[str, Any] | None = None
 
 
@@ -56,6 +58,8 @@ class Summary(Struct):
     stopped: str | None = None
     diverged: list[Divergence] = msgspec.field(default_factory=list)
     extra_indicators: Extra = msgspec.field(default_factory=dict)
+    evaluation_discount: Discount = 1.0
+    hypervolume_error: Number | None = None
     commit: str | None = None
     hardware: dict[str, Any] | None = None
 
@@ -87,6 +91,15 @@ class Line(Struct):
     selected_weights: list[list[list[Number]]] | None = None
     surrogate: Surrogate | None = None
     extra_indicators: Extra = msgspec.field(default_factory=dict)
+    hypervolume_error: Number | None = None
+
+
+def describe_hypervolume(found: Mapping[str, Any]) -> str:
+    """HV 5.6e+04, or HV ≈ 5.6e+04 ± 2e+02 where it is an estimate with a standard error."""
+    value, error = found["hypervolume"], found.get("hypervolume_error")
+    if value is None or not error:
+        return "HV undefined" if value is None else f"HV {value:.4g}"
+    return f"HV ≈ {value:.4g} ± {error:.1g}"
 
 
 def check_summary(data: Mapping[str, Any], path: Path) -> None:

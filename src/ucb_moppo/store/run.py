@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,8 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 from ucb_moppo.errors import ConfigError, RunFormatError
 from ucb_moppo.objectives.weights import check_weights
 from ucb_moppo.policy.actors import OBSERVATION_TENSORS
+from ucb_moppo.policy.html import numbers, to_html
 from ucb_moppo.policy.networks import Network
 from ucb_moppo.policy.policy import Policy
+from ucb_moppo.registry import INDICATORS
 from ucb_moppo.spec import EnvSpec
 from ucb_moppo.store.layout import (
     CONFIG,
@@ -29,7 +32,13 @@ from ucb_moppo.store.layout import (
     read_files,
 )
 from ucb_moppo.store.policy_file import check_actors, load_policy, read_network, read_spec
+from ucb_moppo.store.records import check_summary
 from ucb_moppo.store.storage import make_digest, parse_columns, parse_object, parse_tensors
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from ucb_moppo.store.decision import Decision
 
 MAX_INDEX = 2**31
 """No run has so many policies."""
@@ -40,7 +49,7 @@ class Front(NamedTuple):
 
     policy: NDArray  # [n] index of the policy
     weights: NDArray  # [n, m] what it was conditioned on
-    returns: NDArray  # [n, m] mean undiscounted return, where it was measured at held-out initial states, there
+    returns: NDArray  # [n, m] mean return, where it was measured at held-out initial states, there
 
 
 class Run:
@@ -51,6 +60,8 @@ class Run:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
+        self.place = Path(os.path.realpath(path))
+        """Where the path led when the run was opened, whatever a link on the way leads to later."""
         check_holds_run(self.path)
         self._files: dict[str, bytes] = {}
         self._tensors: dict[str, NDArray] | None = None
@@ -60,9 +71,28 @@ class Run:
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"
 
+    def _repr_html_(self) -> str:
+        """Give what a notebook shows: what was found so far."""
+        title = f"Run {self.path}"
+        try:
+            found = self.summary
+            check_summary(found, self.path / SUMMARY)
+        except RunFormatError as fault:
+            return to_html(title, {"nothing to show": str(fault)})
+        return to_html(title, summary_rows(found))
+
+    def plot_front(self) -> Figure:
+        """The front as a matplotlib figure: a panel per pair of objectives, coloured by the weight of the first.
+
+        A notebook shows it; ``figure.savefig("front.png")`` keeps it.
+        """
+        from ucb_moppo.store.picture import make_figure  # a machine that deploys policies may have no matplotlib
+
+        return make_figure(self)
+
     def _read(self, name: str) -> bytes:
         if name not in self._files:
-            self._files |= read_files(self.path, STAGE if name in STAGE else (name,))
+            self._files |= read_files(self.place, STAGE if name in STAGE else (name,))
         return self._files[name]
 
     def _json(self, name: str) -> dict[str, Any]:
@@ -124,6 +154,31 @@ class Run:
         policy = self.evaluated_policy(best_row(everything, weight))
         return policy if conditioning == "evaluated" else dataclasses.replace(policy, weight=weight)
 
+    def choose(
+        self,
+        *,
+        floors: Mapping[str, float] | None = None,
+        ceilings: Mapping[str, float] | None = None,
+        aspirations: Mapping[str, float] | None = None,
+        knee: bool = False,
+        most: str = "",
+        answers: Sequence[tuple[int, int, str]] = (),
+    ) -> Decision:
+        """The one policy of the front to deploy, by what must hold and by one way to choose among what is left.
+
+        By name of an objective (a part of it will do), ``floors`` and ``ceilings`` must hold; then what comes
+        closest to ``aspirations``, the ``knee`` of the front, who has the ``most`` of an objective, or what
+        ``answers`` about two rows each told: (row, row, "first", "second" or "same"). The decision knows what to
+        ask next, a short list, and what 100 fresh episodes would do.
+        """
+        from ucb_moppo.decide.advice import Wishes
+        from ucb_moppo.store.decision import decide
+
+        wishes = Wishes(floors or {}, ceilings or {}, aspirations or {}, knee, most)
+        for first, second, said in answers:
+            wishes = wishes.answer(first, second, said)
+        return decide(self, wishes)
+
     def evaluated_policy(self, row: int) -> Policy:
         """The policy of one row of ``evaluated()``, conditioned on that row's weight."""
         everything, tensors = self.evaluated(), self.tensors()
@@ -169,6 +224,19 @@ class Run:
     def num_policies(self) -> int:
         """K, how many policies the run holds."""
         return len(self.tensors()[OBSERVATION_TENSORS[0]])
+
+
+def summary_rows(found: Mapping[str, Any]) -> dict[str, str]:
+    """What a summary says, for the eye."""
+    ended = f"ended by {found['stopped']}" if found.get("stopped") else "not finished"
+    return {
+        "problem": f"{found['problem']}: {', '.join(found['objectives'])}",
+        "method": f"{found['method']}, seed {found['seed']}",
+        "state": "finished" if found["finished"] else ended,
+        "training steps": f"{found['training_steps']:,}",
+        "policies": f"{found['policies']:,}",
+        **{name.replace("_", " "): numbers([found[name]]) for name in INDICATORS if found.get(name) is not None},
+    }
 
 
 def best_row(evaluated: Front, preference: NDArray) -> int:

@@ -132,6 +132,10 @@ class RunWriter:
             }
         )
 
+    def write_end(self, summary: Mapping[str, Any], front: bytes) -> None:
+        """Replace what the newest stage says of the run and its front: the run has ended with it."""
+        self._commit({FRONT: front, SUMMARY: dump_json(finite_or_none(summary))})
+
     def _grow(self, name: str, data: bytes) -> dict[str, bytes]:
         """Add to a growing file: behind all that is shown of it, or else in a copy, which is returned."""
         file = self._growing[name]

@@ -1,0 +1,122 @@
+"""What Python and a notebook show of runs and policies, and the figure of a front."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import matplotlib.image
+import numpy as np
+import pytest
+from sample_runs import SampleRun, rewrite
+
+from ucb_moppo.errors import RunFormatError
+from ucb_moppo.store.layout import MANIFEST, STAGE, SUMMARY
+from ucb_moppo.store.run import Run
+
+HOSTILE = "<img src=x onerror=alert(1)>$\\frac{1}{$\"'&"
+
+
+class Reader(HTMLParser):
+    """The tags of a page, and its words as a browser would show them."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.words: list[str] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return Run(SampleRun().write(tmp_path / "run"))
+
+
+def with_names(run: Run, name: str) -> Run:
+    """The same run with names of somebody else's choosing."""
+    names = {"objectives": [name] * 2, "problem": name, "method": name}
+    summary = json.loads((run.path / SUMMARY).read_text())
+    rewrite(run.path, SUMMARY, json.dumps(summary | names).encode())
+    return Run(run.path)
+
+
+def test_a_run_is_shown_as_a_table_of_what_it_found(run: Run) -> None:
+    shown, found = Reader(run._repr_html_()), run.summary
+    rows = dict(zip(shown.words[1::2], shown.words[2::2], strict=True))
+    assert shown.words[0] == f"Run {run.path}"
+    assert rows["hypervolume"] == f"{found['hypervolume']:.4g}"
+    assert rows["training steps"] == f"{found['training_steps']:,}"
+    assert rows["problem"] == f"{found['problem']}: {', '.join(found['objectives'])}"
+    assert rows["state"] == "finished"
+
+
+def test_names_are_words_and_nothing_else(run: Run) -> None:
+    shown = Reader(with_names(run, HOSTILE)._repr_html_())
+    assert shown.tags == {"table", "caption", "tbody", "tr", "th", "td"}
+    assert f"{HOSTILE}: {HOSTILE}, {HOSTILE}" in shown.words
+
+
+def test_a_run_without_an_evaluation_says_so(run: Run) -> None:
+    manifest = json.loads((run.path / MANIFEST).read_text())
+    for name in STAGE:
+        del manifest["files"][name]
+    (run.path / MANIFEST).write_text(json.dumps(manifest))
+    begun = Run(run.path)
+    assert "has not reached its first evaluation" in Reader(begun._repr_html_()).words[-1]
+    with pytest.raises(RunFormatError, match="has not reached its first evaluation"):
+        begun.plot_front()
+
+
+def test_a_summary_of_another_kind_is_no_error_of_the_notebook(run: Run) -> None:
+    rewrite(run.path, SUMMARY, b'{"problem": 3}')
+    assert "does not hold a whole summary" in Reader(Run(run.path)._repr_html_()).words[-1]
+
+
+def test_a_policy_says_what_it_is_for_in_one_line(run: Run) -> None:
+    policy = run.policy([0.7, 0.3])
+    returns = ", ".join(f"{value:.4g}" for value in policy.expected_returns)
+    name = policy.spec.name
+    expected = f"Policy('{name}', index={policy.index}, weight=[0.7, 0.3], expected_returns=[{returns}])"
+    assert repr(policy) == expected
+    shown = Reader(policy._repr_html_())
+    assert shown.words[0] == f"Policy {policy.index} for {name}"
+    assert shown.words[1:3] == ["speed", f"{policy.expected_returns[0]:,.4g} expected, weight 0.7"]
+
+
+def test_the_figure_has_every_point_of_the_front_and_its_names(run: Run) -> None:
+    figure, front = with_names(run, HOSTILE).plot_front(), run.front()
+    axes = figure.axes[0]
+    everything, marks = axes.collections
+    np.testing.assert_array_equal(marks.get_offsets(), front.returns)
+    np.testing.assert_array_equal(marks.get_array(), front.weights[:, 0])
+    np.testing.assert_array_equal(everything.get_offsets(), run.evaluated().returns)
+    assert (axes.get_xlabel(), axes.get_ylabel()) == (HOSTILE, HOSTILE)
+    # A $ stays a dollar also where the figure is drawn later: as mathematics this name would be an error.
+    picture = matplotlib.image.imread(io.BytesIO(figure._repr_png_()))
+    assert picture.shape[:2] == (690, 900)  # 4.6 by 6 inches of 150 dots
+    assert re.search(r"HV [\d.e+]+, EU", figure.get_suptitle())
+
+
+def test_three_objectives_have_a_panel_for_each_pair(tmp_path: Path) -> None:
+    panels = Run(SampleRun(num_objectives=3).write(tmp_path / "run")).plot_front().axes[:3]
+    shown = [(axes.get_xlabel(), axes.get_ylabel()) for axes in panels]
+    assert shown == [("speed", "energy"), ("speed", "height"), ("energy", "height")]
+
+
+def test_showing_a_run_loads_no_matplotlib(run: Run) -> None:
+    code = f"import sys, ucb_moppo; ucb_moppo.load({str(run.path)!r})._repr_html_(); print([*sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "'ucb_moppo.store.run'" in done.stdout
+    assert "'matplotlib'" not in done.stdout
