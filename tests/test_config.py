@@ -40,7 +40,7 @@ def make_spec(num_objectives: int = 2, horizon: int = 1000) -> EnvSpec:
     [
         *((name, value, r"\[0, 1\]") for name in ("gamma", "gae_lambda") for value in (-0.1, 1.1)),
         ("gamma", float("nan"), r"\[0, 1\]"),
-        *((name, 0, "at least 1") for name in ("epochs", "minibatch", "cells")),
+        *((name, 0, "at least 1") for name in ("epochs", "minibatch", "cells", "layers")),
         *(
             (name, value, "positive")
             for name in ("clip", "learning_rate", "adam_epsilon", "max_grad_norm")
@@ -52,6 +52,8 @@ def make_spec(num_objectives: int = 2, horizon: int = 1000) -> EnvSpec:
         ),
         ("ensemble", 1, "at least 2"),
         *((name, -1, "negative") for name in ("warmup", "together", "resample_iterations", "held_out")),
+        ("layers", 17, "16 at most"),
+        ("activation", "tahn", "did you mean tanh"),
         ("layout", "statik", "did you mean static"),
         ("selection", "topn", "did you mean top_n"),
         ("candidate_values", "simulated", "did you mean simulate"),
@@ -119,6 +121,8 @@ def test_paper_preset_is_the_paper_s_table(problem: str) -> None:
         "entropy_coefficient": 0.0,
         "max_grad_norm": 0.5,
         "cells": 64,
+        "layers": 2,
+        "activation": "tanh",
         "log_std": 0.0,
         "normalise_observations": False,
     }
@@ -145,6 +149,31 @@ def test_paper_preset_is_the_paper_s_table(problem: str) -> None:
     assert resolved.steps == resolved.num_subspaces * 2_000_000
     assert resolved.shared_iterations == 0
     assert (resolved.rollout_steps, resolved.episodes, resolved.num_iterations) == (250, 1, 800)
+
+
+@pytest.mark.parametrize(
+    ("action", "horizon", "expected"),
+    [
+        (ActionSpec(False, 2, (-1.0,) * 2, (1.0,) * 2), 1000, (0.99, 3e-4, 0.0)),
+        (ActionSpec(True, 4), 1000, (0.998, 1e-3, 0.2)),
+        (ActionSpec(True, 4), 100, (0.99, 1e-3, 0.2)),
+        (ActionSpec(False, 5, (0.0,) * 5, choices=(4,) * 5), 100, (0.99, 1e-3, 0.04)),
+    ],
+)
+def test_choices_are_learnt_otherwise_than_quantities(
+    action: ActionSpec, horizon: int, expected: tuple[float, float, float]
+) -> None:
+    """γ = 1 − 2/H from 200 steps on; the entropies of several choices add up, so each has a share of the bonus."""
+    spec = dataclasses.replace(make_spec(), action=action, horizon=horizon)
+    ppo = resolve(default_settings("my_lab:Env-v0"), spec).ppo
+    assert (ppo.gamma, ppo.learning_rate, ppo.entropy_coefficient) == pytest.approx(expected)
+
+
+def test_what_is_given_is_not_decided() -> None:
+    spec = dataclasses.replace(make_spec(), action=ActionSpec(True, 4))
+    given = {"gamma": 0.5, "learning_rate": 0.25, "entropy_coefficient": 0.0}
+    ppo = resolve(override(default_settings("my_lab:Env-v0"), **given), spec).ppo
+    assert (ppo.gamma, ppo.learning_rate, ppo.entropy_coefficient) == (0.5, 0.25, 0.0)
 
 
 def test_paper_preset_has_no_entropy_bonus_for_choices_either() -> None:

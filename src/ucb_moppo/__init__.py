@@ -10,13 +10,26 @@ Training needs JAX and MuJoCo; a machine that only deploys a policy has neither:
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ucb_moppo.engine.learner import Diverged, Iteration, Learner, StageRecord
 from ucb_moppo.policy.policy import Policy
 from ucb_moppo.store.run import Front, Run, load
 
-__all__ = ["Front", "Policy", "Run", "load", "resume", "train"]
+__all__ = [
+    "Diverged",
+    "Front",
+    "Iteration",
+    "Policy",
+    "Run",
+    "StageRecord",
+    "load",
+    "make_trainer",
+    "resume",
+    "train",
+]
 
 with contextlib.suppress(ImportError):  # a machine that only deploys policies has no Gymnasium
     import ucb_moppo.envs.registration  # noqa: F401  (makes ucb_moppo/Hopper-v2 and the others known to it)
@@ -32,19 +45,49 @@ def train(
     out: str | Path | None = None,
     quiet: bool = False,
     max_seconds: float | None = None,
+    on_stage: Callable[[StageRecord], object] | None = None,
+    on_iteration: Callable[[int], object] | None = None,
     **settings: Any,
 ) -> Run:
     """Train a Pareto set of policies and return the run; ``max_seconds`` of wall time end it early, but cleanly.
+
+    ``on_stage`` is called with what every evaluation found, once it is on disk, ``on_iteration`` with how many
+    iterations are done. One that returns True ends the run early: a checkpoint is saved, the front is measured, and
+    ``resume`` can go on from there. So it can after an exception of theirs, which is raised once a checkpoint is
+    saved.
 
     Further ``settings`` are those of the command line with underscores, e.g. ``policies=5, gamma=0.995``; for
     another's method, or your own (named as module:name), also those of its own.
     """
     from ucb_moppo.cli.progress import make_reporter
     from ucb_moppo.config import make_settings
+    from ucb_moppo.training.callbacks import Callbacks
     from ucb_moppo.training.train import train_run
 
     chosen = make_settings(problem, method, preset, seed=seed, steps=steps, **settings)
-    return train_run(chosen, out, make_reporter(quiet), max_seconds)
+    return train_run(chosen, out, make_reporter(quiet), max_seconds, Callbacks(on_stage, on_iteration))
+
+
+def make_trainer(
+    problem: str,
+    *,
+    method: str = "ucb",
+    seed: int = 0,
+    steps: int | None = None,
+    preset: str = "tuned",
+    **settings: Any,
+) -> Learner:
+    """What ``train`` would train with, to be stepped by hand, e.g. in a notebook; nothing is written.
+
+    Iterating over ``run()`` trains: it yields an ``Iteration`` after every part of a stage, a ``StageRecord`` after
+    every evaluation and a ``Diverged`` where a policy has. Between two of them ``snapshot()`` gives the policies
+    that are kept, and ``get_state()`` all that another trainer's ``set_state()`` continues from. ``close()``
+    ends it.
+    """
+    from ucb_moppo.config import make_settings
+    from ucb_moppo.training.train import prepare_learner
+
+    return prepare_learner(make_settings(problem, method, preset, seed=seed, steps=steps, **settings))
 
 
 def resume(
@@ -55,13 +98,17 @@ def resume(
     max_seconds: float | None = None,
     executor: str | None = None,
     ray_address: str | None = None,
+    on_stage: Callable[[StageRecord], object] | None = None,
+    on_iteration: Callable[[int], object] | None = None,
 ) -> Run:
     """Continue a run from its newest good checkpoint; it ends as if it had never been interrupted.
 
     Refused if config, problem or library versions have changed since, unless ``force`` is set. ``max_seconds`` are
-    counted from here on.
+    counted from here on. ``on_stage`` and ``on_iteration`` are called as by ``train``.
     """
     from ucb_moppo.cli.progress import make_reporter
+    from ucb_moppo.training.callbacks import Callbacks
     from ucb_moppo.training.resume import resume_run
 
-    return resume_run(Path(path), make_reporter(quiet), force, max_seconds, executor, ray_address)
+    callbacks = Callbacks(on_stage, on_iteration)
+    return resume_run(Path(path), make_reporter(quiet), force, max_seconds, executor, ray_address, callbacks)

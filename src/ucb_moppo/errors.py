@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 
 class UcbMoppoError(Exception):
@@ -79,8 +80,30 @@ def nearest_names(name: str, known: Iterable[str], count: int = 3) -> str:
     known = sorted(known)
     by_folded = {candidate.casefold(): candidate for candidate in known}
     close = difflib.get_close_matches(name.casefold(), list(by_folded), n=count, cutoff=0.4)
+    close = [match for match in close if likeness(name, match) > likeness(name, close[0]) / 2]
     shown = [by_folded[match] for match in close] or known[:8]
     return ("did you mean " if close else "known: ") + ", ".join(shown) + "?" * bool(close)
+
+
+def likeness(name: str, other: str) -> float:
+    """How alike two names are, 0 to 1."""
+    return difflib.SequenceMatcher(None, other.casefold(), name.casefold()).ratio()
+
+
+def not_installed(what: str, package: str, extra: str, why: str = "which is not installed") -> ConfigError:
+    """The error of something that needs an optional package, with the one line that installs it."""
+    return ConfigError(f"{what} needs {package}, {why}: pip install 'ucb-moppo[{extra}]'")
+
+
+@contextmanager
+def needing(what: str, extra: str) -> Iterator[None]:
+    """Import here what comes with an optional install; if it is missing, the error says how to get it."""
+    try:
+        yield
+    except ModuleNotFoundError as fault:
+        raise not_installed(what, str(fault.name), extra) from fault
+    except ImportError as fault:
+        raise not_installed(what, str(fault.name or extra), extra, f"which does not load ({fault})") from fault
 
 
 def require(condition: bool, message: str) -> None:

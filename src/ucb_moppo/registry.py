@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from ucb_moppo.errors import ConfigError, nearest_names
+from ucb_moppo.errors import ConfigError, nearest_names, needing
 
 
 @dataclass(frozen=True)
@@ -105,19 +105,26 @@ def import_target(target: str, what: str, extra: str = "") -> Any:
     it is imported is its own fault and stays as it is.
     """
     path, _, name = target.partition(":")
+    if extra:
+        with needing(what, extra):
+            module = importlib.import_module(path)
+    else:
+        module = import_own(path, what)
+    if not hasattr(module, name):
+        raise ConfigError(f"{what}: there is no {name} in the module {path}")
+    return getattr(module, name)
+
+
+def import_own(path: str, what: str) -> Any:
+    """A module of a user's own, or of ours; refused with where it should have been."""
     try:
-        module = importlib.import_module(path)
+        return importlib.import_module(path)
     except ModuleNotFoundError as missing:
-        if extra:
-            remedy = f"pip install 'ucb-moppo[{extra}]'"
-        elif missing.name is not None and f"{path}.".startswith(f"{missing.name}."):
+        if missing.name is not None and f"{path}.".startswith(f"{missing.name}."):
             remedy = "is it installed, or its folder on PYTHONPATH?"
         else:
             remedy = f"the module {path} imports it"
         raise ConfigError(f"{what} needs {missing.name}, which is not installed: {remedy}") from missing
-    if not hasattr(module, name):
-        raise ConfigError(f"{what}: there is no {name} in the module {path}")
-    return getattr(module, name)
 
 
 _BASELINES = ("morl-baselines", "torch")

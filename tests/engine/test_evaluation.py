@@ -51,6 +51,20 @@ def test_undiscounted_returns_to_the_horizon() -> None:
     assert evaluation.steps == K * W * 40
 
 
+@pytest.mark.parametrize("discount", [0.5, 0.99])
+def test_discounted_returns(discount: float) -> None:
+    """Σ_{t<L} γᵗ = (1 − γᴸ)/(1 − γ) of what does not change, Σ γᵗ·(t + 1) = (1 − (L+1)γᴸ + Lγᴸ⁺¹)/(1 − γ)² of what
+    grows by one a step."""
+    evaluation = evaluate(ACTORS, WEIGHTS, CountingBatch(K * W * 3, life=short_life), episodes=3, discount=discount)
+    g, action = discount, OFFSET[:, None] + np.einsum("kwi,kij->kwj", WEIGHTS, SLOPE)
+    for episode in range(3):
+        length, start = short_life(seed_of(episode)), start_of(seed_of(episode))
+        constant = (1 - g**length) / (1 - g)
+        growing = (1 - (length + 1) * g**length + length * g ** (length + 1)) / (1 - g) ** 2
+        expected = np.stack([constant * (action[..., 0] + start), growing * action[..., 1]], axis=-1)
+        np.testing.assert_allclose(evaluation.episodes[:, :, episode], expected, rtol=1e-5, atol=1e-5)
+
+
 def test_finished_episodes_stop_counting() -> None:
     """Each earns for as long as it lives and takes no step afterwards (the batch refuses one)."""
     evaluation = evaluate(ACTORS, WEIGHTS, CountingBatch(K * W * 4, life=short_life), episodes=4)

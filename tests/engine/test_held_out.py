@@ -110,7 +110,10 @@ def test_interval_is_as_wide_as_the_standard_error_says() -> None:
 
 
 def test_too_many_points_of_many_objectives_have_no_interval_of_the_hypervolume() -> None:
-    """21 points of six objectives would take too long 200 times over; 2 do not."""
-    episodes = np.random.default_rng(0).uniform(size=(21, 3, 6))
-    assert bootstrap_intervals(episodes, (0.0,) * 6).keys() == {"expected_utility"}
-    assert bootstrap_intervals(episodes[:2], (0.0,) * 6).keys() == {"hypervolume", "expected_utility"}
+    """151 points of six objectives, or 21 of nine, would take too long 200 times over; 21 of six or 2 do not."""
+    episodes = np.random.default_rng(0).uniform(size=(151, 3, 9))
+    of_six, both = episodes[..., :6], {"hypervolume", "expected_utility"}
+    assert bootstrap_intervals(of_six, (0.0,) * 6).keys() == {"expected_utility"}
+    assert bootstrap_intervals(of_six[:21], (0.0,) * 6).keys() == both
+    assert bootstrap_intervals(episodes[:21], (0.0,) * 9).keys() == {"expected_utility"}
+    assert bootstrap_intervals(episodes[:2], (0.0,) * 9).keys() == both

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from ucb_moppo.policy.networks import (
+    ACTIVATIONS,
+    Activation,
     Network,
     add_noise,
     apply_mlp,
@@ -94,6 +98,63 @@ def test_numpy_and_jax_agree() -> None:
     assert isinstance(on_numpy, np.ndarray)
     assert on_numpy.dtype == np.float32
     np.testing.assert_allclose(on_numpy, np.asarray(on_jax), rtol=1e-6, atol=1e-6)
+
+
+# Derived by hand: e⁻² − 1 = −0.864665, ln 3 / (1 + 1/3) = 0.823959, −2 / (1 + e²) = −0.238406, tanh(ln 3) = 8/10.
+BY_HAND = {
+    "tanh": ([np.log(3.0), 0.0], [0.8, 0.0]),
+    "relu": ([-2.0, 0.0, 1.5], [0.0, 0.0, 1.5]),
+    "elu": ([-2.0, 0.0, 1.5], [-0.8646647, 0.0, 1.5]),
+    "silu": ([np.log(3.0), 0.0, -2.0], [0.8239592, 0.0, -0.2384058]),
+}
+
+
+def test_activations_have_the_values_derived_by_hand_in_numpy_and_in_jax() -> None:
+    assert set(BY_HAND) == set(ACTIVATIONS) == set(get_args(Activation))
+    for name, (given, expected) in BY_HAND.items():
+        for xp in (np, jnp):
+            found = ACTIVATIONS[name](xp, xp.asarray(given, dtype=np.float32))  # type: ignore[index]
+            assert found.dtype == np.float32
+            np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("activation", get_args(Activation))
+def test_activations_and_their_slopes_stay_finite_however_large_what_goes_in(activation: Activation) -> None:
+    """Far out all of them are flat or the identity; numpy warns of any overflow on the way, which fails here."""
+    large = np.float32([-1e30, -1e4, -90.0, 90.0, 1e4, 1e30])
+    with np.errstate(all="raise", under="ignore"):
+        found = ACTIVATIONS[activation](np, large)
+    flat, below = activation == "tanh", -1.0 if activation in ("tanh", "elu") else 0.0
+    np.testing.assert_allclose(found, [*[below] * 3, *([1.0] * 3 if flat else large[3:])], rtol=1e-6)
+    slope = jax.vmap(jax.grad(lambda x: ACTIVATIONS[activation](jnp, x)))(jnp.asarray(large))
+    np.testing.assert_allclose(slope, [*[0.0] * 3, *[0.0 if flat else 1.0] * 3], atol=1e-6)
+
+
+@pytest.mark.parametrize("activation", get_args(Activation))
+@pytest.mark.parametrize("layers", [1, 3])
+def test_networks_of_other_depth_and_activation_are_the_same_in_numpy_and_jax(
+    activation: Activation, layers: int
+) -> None:
+    network, rng = Network(activation, layers), np.random.default_rng(7)
+    made = init_mlp(rng, D, M, OUT, CELLS, 1.0, layers=network.layers)
+    assert [name for name in made if name.endswith("kernel")] == [f"{n}.kernel" for n in (*network.layers, "head")]
+    params = {name: rng.normal(size=array.shape).astype(np.float32) for name, array in made.items()}
+    x, w = batch(6)
+    hidden = np.concatenate([x, w], axis=1)
+    for layer in network.layers:
+        hidden = ACTIVATIONS[activation](np, hidden @ params[f"{layer}.kernel"] + params[f"{layer}.bias"])
+    expected = np.concatenate([hidden, w], axis=1) @ params["head.kernel"] + params["head.bias"]
+    on_numpy = apply_mlp(params, x, w, network)
+    on_jax = jax.jit(lambda *arrays: apply_mlp(*arrays, network))(jax.tree.map(jnp.asarray, params), x, w)
+    np.testing.assert_allclose(on_numpy, expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(on_numpy, on_jax, rtol=1e-4, atol=1e-5)
+
+
+def test_two_layers_begin_as_they_always_have() -> None:
+    """Naming the layers changes no draw: every array is the one that the same seed gives without."""
+    named = init_mlp(np.random.default_rng(2), D, M, OUT, CELLS, 1.0, layers=["hidden1", "hidden2"])
+    for name, array in init_mlp(np.random.default_rng(2), D, M, OUT, CELLS, 1.0).items():
+        np.testing.assert_array_equal(named[name], array)
 
 
 def test_weight_enters_the_last_layer() -> None:

@@ -151,6 +151,17 @@ def test_more_objectives(page, tmp_path, num_objectives):
         assert sum(shares) == pytest.approx(1, abs=0.003)
 
 
+def test_nine_objectives_are_seen_as_lines_or_by_pairs(page, tmp_path):
+    run = SampleRun(num_objectives=9, num_policies=9, num_stages=3).write(tmp_path / "nine")
+    kinds = "document.querySelector('#front .js-plotly-plot').data.map(t => t.type)"
+    with served(run) as address:
+        open_page(page, address)
+        assert set(page.evaluate(kinds)) == {"scatter"}
+        page.get_by_label("every pair of objectives").check()
+        page.wait_for_function(f"() => {kinds}[0] === 'splom'")
+        page.wait_for_function("() => document.querySelector('#front .infolayer').textContent.includes('safety')")
+
+
 def test_a_second_run_is_laid_over(page, swimmer, tmp_path):
     other = replace(SWIMMER, radius=120.0).write(tmp_path / "other")
     with served(swimmer, other) as address:

@@ -22,6 +22,23 @@ def test_the_other_run_has_a_colour_that_no_weight_has(num_objectives):
         assert np.linalg.norm(own - to_rgb(colour), axis=1).min() > 0.35  # of √3 from black to white
 
 
+def test_every_pair_of_many_objectives_has_a_panel(tmp_path):
+    """A matrix has a dimension per objective; its traces are the layers, with all of their points."""
+    data = load_data(SampleRun(num_objectives=9, num_policies=9).write(tmp_path / "nine"))
+    chosen = choose(data, np.full(9, 1 / 9))
+    figure = figures.front_figure(data, chosen, [], view="pairs")
+    assert [trace.name for trace in figure.data] == ["front", "chosen"]
+    front, star = figure.data
+    assert [one.label for one in front.dimensions] == data.objectives
+    for j in range(9):
+        np.testing.assert_array_equal(front.dimensions[j].values, data.front[:, j])
+        assert star.dimensions[j].values == [chosen.returns[j]]
+    assert not front.showupperhalf
+    assert figure.layout.xaxis9.nticks == figure.layout.yaxis.nticks == 3
+    lines = figures.front_figure(data, chosen, [])
+    assert lines.layout.xaxis.ticktext[8].startswith("beauty")
+
+
 def test_the_words_of_the_outer_axes_have_room(tmp_path):
     data = load_data(SampleRun(num_objectives=5).write(tmp_path / "five"))
     chosen = choose(data, np.full(5, 0.2))

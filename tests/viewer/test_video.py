@@ -11,6 +11,7 @@ from sample_runs import SampleRun, rewrite
 pytest.importorskip("imageio_ffmpeg", reason="videos are not installed: pip install 'ucb-moppo[viewer]'")
 
 import imageio_ffmpeg
+import mujoco
 
 from ucb_moppo.engine.evaluation import evaluate
 from ucb_moppo.envs import make_batch
@@ -18,7 +19,7 @@ from ucb_moppo.store.run import Run
 from ucb_moppo.store.storage import dump_tensors, make_digest
 from ucb_moppo.training.reevaluate import load_actors, subspace_weights
 from ucb_moppo.viewer.renderer import Renderer, render_ahead, render_rows
-from ucb_moppo.viewer.video import Told, find_video, frame_rate
+from ucb_moppo.viewer.video import Told, find_video, frame_rate, make_drawable
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +64,15 @@ def test_the_file_is_a_film_of_every_step(swimmer, told):
     pictures = [np.frombuffer(frame, np.uint8) for frame in frames]
     assert len(pictures) == 13  # before each of the 12 steps, and the last state
     assert pictures[0].std() > 10  # something is drawn
+
+
+@pytest.mark.parametrize("problem", ["HalfCheetah-v2", "mo-hopper-v5"])
+def test_the_camera_moves_along(tmp_path, problem):
+    run = SampleRun(problem=problem, num_policies=1, probes=2, num_stages=2).write(tmp_path / "run")
+    batch = make_drawable(Run(run))
+    env = batch.environments[0].unwrapped
+    batch.close()
+    assert env.model.cam_mode[env.mujoco_renderer.camera_id] == mujoco.mjtCamLight.mjCAMLIGHT_TRACKCOM
 
 
 def test_cached_until_the_policies_change(swimmer, told):

@@ -11,9 +11,10 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from ucb_moppo.errors import RunFormatError
+from ucb_moppo.policy.policy import Policy
 from ucb_moppo.registry import INDICATORS
 from ucb_moppo.store.layout import FRONT, PICTURE, SUMMARY
-from ucb_moppo.store.records import check_summary
+from ucb_moppo.store.records import check_summary, describe_hypervolume
 from ucb_moppo.store.run import Run
 from ucb_moppo.training.reporter import format_seconds
 
@@ -40,6 +41,7 @@ def summary_lines(run: Run) -> list[str]:
         f"{found['method']} on {found['problem']}, seed {found['seed']}, {state}",
         f"{describe_indicators(found)} from {found['policies']} policies",
         *describe_held_out(found),
+        *describe_discount(found),
         f"{describe_steps(found)} in {format_seconds(found['seconds'])}",
         *(
             f"policy {event['policy']} diverged in iteration {event['iteration']} and was {event['action']}"
@@ -49,12 +51,23 @@ def summary_lines(run: Run) -> list[str]:
     ]
 
 
+def policy_lines(policy: Policy) -> list[str]:
+    """Which policy it is, what it is conditioned on and what it is known to earn."""
+    weight = ", ".join(f"{x:.4g}" for x in policy.weight)
+    returns = zip(policy.spec.objectives, policy.expected_returns, strict=True)
+    return [
+        f"policy {policy.index} for {policy.spec.name}, conditioned on {weight}",
+        f"expected returns: {', '.join(f'{name} {value:,.1f}' for name, value in returns)}",
+    ]
+
+
 def describe_indicators(found: Mapping[str, Any]) -> str:
     """Every indicator with its label: what is measured behind it, what is counted before it."""
     labels = {name: entry.help for name, entry in INDICATORS.entries.items()}
-    return "   ".join(
-        f"{found[name]} {label}" if isinstance(found[name], int) else f"{label} {_in_short(found[name])}"
+    return describe_hypervolume(found) + "".join(
+        f"   {found[name]} {label}" if isinstance(found[name], int) else f"   {label} {_in_short(found[name])}"
         for name, label in labels.items()
+        if name != "hypervolume"
     )
 
 
@@ -71,13 +84,20 @@ def describe_held_out(found: Mapping[str, Any]) -> list[str]:
     return [f"measured on {measured['episodes']} held-out episodes a point{intervals}"]
 
 
+def describe_discount(found: Mapping[str, Any]) -> list[str]:
+    """Say that returns are discounted, if they are."""
+    discount = found.get("evaluation_discount", 1.0)
+    return [] if discount == 1 else [f"returns are discounted by {discount:g} a step"]
+
+
 def _in_short(value: float | None) -> str:
     return "undefined" if value is None else f"{value:.4g}"
 
 
 def indicator_cells(found: Mapping[str, Any]) -> list[str]:
     """Every indicator as a cell of a table, in the order of the registry."""
-    return [_in_short(found[name]) for name in INDICATORS]
+    cells = {name: _in_short(found[name]) for name in INDICATORS}
+    return list((cells | {"hypervolume": describe_hypervolume(found).removeprefix("HV ")}).values())
 
 
 def describe_steps(summary: Mapping[str, Any]) -> str:

@@ -16,15 +16,21 @@ from rich.table import Column, Table
 
 from ucb_moppo.cli.display import (
     StandardOutput,
+    describe_discount,
     describe_indicators,
     front_on_terminal,
     indicator_cells,
     plain,
+    policy_lines,
     summary_lines,
 )
 from ucb_moppo.cli.options import (
     Bench,
+    Choose,
+    Completion,
+    Doctor,
     Evaluate,
+    Export,
     Interpolate,
     Problems,
     Report,
@@ -50,9 +56,13 @@ USAGE = """ucb-moppo: find a Pareto set of policies for problems with several ob
   ucb-moppo evaluate RUN      evaluate a run's policies again, on more weights or episodes
   ucb-moppo report RUN...     a page with figures and tables about runs, or about the results of a sweep
   ucb-moppo view RUN          a page in your browser where a preference picks the policy
+  ucb-moppo choose RUN        which policy to deploy, and what it will do
   ucb-moppo interpolate RUN   evaluate each policy on more and more weights, without training
   ucb-moppo bench SPEC.json   run methods × problems × seeds side by side and keep results to share
+  ucb-moppo export RUN        one policy as a file, as ONNX, or as a folder that needs numpy alone
   ucb-moppo problems          what there is to train on
+  ucb-moppo doctor            what this installation has and lacks, for a bug report
+  ucb-moppo completion SHELL  completion of commands and options, for bash or zsh
 
 Each command explains its options with --help; `ucb-moppo train PROBLEM --help` shows that problem's defaults.
 """
@@ -76,10 +86,13 @@ def parse(command: type[Command], argv: Sequence[str], usage: str, default: Comm
     return tyro.cli(command, args=argv, prog=prog, config=markers, default=default)
 
 
+# What a command needs is imported after its options are read: whoever asks for --help need not wait for JAX.
+
+
 def train(argv: Sequence[str]) -> None:
+    choice, settings = parse_train(argv)
     from ucb_moppo.training.train import train_run
 
-    choice, settings = parse_train(argv)
     print_end(train_run(settings, choice.out, reporter_for(choice), choice.max_seconds), choice)
 
 
@@ -105,9 +118,9 @@ def read_settings(pairs: Sequence[str]) -> dict[str, Any]:
 
 
 def resume(argv: Sequence[str]) -> None:
+    choice = parse(Resume, argv, "resume")
     from ucb_moppo.training.resume import resume_run
 
-    choice = parse(Resume, argv, "resume")
     reporter = reporter_for(choice)
     run = resume_run(choice.run, reporter, choice.force, choice.max_seconds, choice.executor, choice.ray_address)
     print_end(run, choice)
@@ -171,9 +184,9 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def evaluate(argv: Sequence[str]) -> None:
+    choice = parse(Evaluate, argv, "evaluate")
     from ucb_moppo.training.reevaluate import evaluate_run
 
-    choice = parse(Evaluate, argv, "evaluate")
     result = evaluate_run(
         choice.run,
         choice.weights_per_policy,
@@ -182,10 +195,13 @@ def evaluate(argv: Sequence[str]) -> None:
         out=choice.out,
         threads=choice.threads,
         sampled=choice.actions == "sampled",
+        discount=choice.discount,
     )
     if choice.json:
         print(json.dumps(result, indent=2))
         return
+    for line in describe_discount(result):
+        print(line)
     labels = [entry.help for entry in INDICATORS.entries.values()]
     table = Table("weights per policy", "episodes", "held out", *labels, "steps")
     table.add_row(
@@ -199,16 +215,15 @@ def evaluate(argv: Sequence[str]) -> None:
 
 
 def report(argv: Sequence[str]) -> None:
+    choice = parse(Report, argv, "report")
     from ucb_moppo.report import write_report
 
-    choice = parse(Report, argv, "report")
     print(write_report(choice.runs, choice.out))
 
 
 def interpolate(argv: Sequence[str]) -> None:
-    from ucb_moppo.training.interpolate import interpolate_run
-
     choice = parse(Interpolate, argv, "interpolate")
+    from ucb_moppo.training.interpolate import interpolate_run
 
     def say(result: dict[str, Any]) -> None:
         if not choice.quiet:
@@ -222,7 +237,6 @@ def interpolate(argv: Sequence[str]) -> None:
 
 def bench(argv: Sequence[str]) -> None:
     choice = parse(Bench, argv, "bench")
-    # After parsing: whoever asks for --help need not wait for JAX.
     from ucb_moppo.bench.sweep import describe_end, describe_sweep, make_sweep, run_sweep
 
     sweep = make_sweep(
@@ -243,9 +257,9 @@ def bench(argv: Sequence[str]) -> None:
 
 
 def view(argv: Sequence[str]) -> None:
+    choice = parse(View, argv, "view")
     from ucb_moppo.viewer.serve import serve
 
-    choice = parse(View, argv, "view")
     serve(
         choice.run,
         choice.compare,
@@ -254,6 +268,40 @@ def view(argv: Sequence[str]) -> None:
         render=choice.render,
         open_browser=not choice.no_browser,
     )
+
+
+def export(argv: Sequence[str]) -> None:
+    choice = parse(Export, argv, "export")
+    from ucb_moppo.store.export import default_name, describe_policy, export_policy, find_policy
+
+    policy = find_policy(choice.run, choice.weight or None, choice.policy, choice.conditioning)
+    path = export_policy(policy, choice.out or default_name(choice.format), choice.format)
+    if choice.json:
+        print(json.dumps(describe_policy(policy) | {"index": policy.index, "path": str(path)}, indent=2))
+    else:
+        StandardOutput().print(*(plain(line) for line in policy_lines(policy)), plain(path), sep="\n")
+
+
+def doctor(argv: Sequence[str]) -> None:
+    choice = parse(Doctor, argv, "doctor")
+    from ucb_moppo.cli.doctor import describe_installation, installation_lines
+
+    found = describe_installation()
+    print(json.dumps(found, indent=2) if choice.json else "\n".join(installation_lines(found)))
+
+
+def completion(argv: Sequence[str]) -> None:
+    choice = parse(Completion, argv, "completion")
+    from ucb_moppo.cli.completion import make_script
+
+    print(make_script(choice.shell, COMMANDS), end="")
+
+
+def choose(argv: Sequence[str]) -> None:
+    choice = parse(Choose, argv, "choose")
+    from ucb_moppo.cli.choosing import run_choice
+
+    run_choice(choice)
 
 
 def show(argv: Sequence[str]) -> None:
@@ -276,10 +324,10 @@ def print_run(path: Path, rows: int = 10, as_json: bool = False) -> None:
 
 
 def problems(argv: Sequence[str]) -> None:
+    choice = parse(Problems, argv, "problems")
     from ucb_moppo.envs import describe_problems, list_mo_gymnasium_ids
     from ucb_moppo.store.policy_file import spec_to_json
 
-    choice = parse(Problems, argv, "problems")
     specs = describe_problems(choice.protocol)
     others = list_mo_gymnasium_ids() if choice.all or choice.json else []
     if choice.json:
@@ -309,9 +357,13 @@ COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
     "show": show,
     "report": report,
     "view": view,
+    "choose": choose,
     "interpolate": interpolate,
     "bench": bench,
+    "export": export,
     "problems": problems,
+    "doctor": doctor,
+    "completion": completion,
 }
 
 

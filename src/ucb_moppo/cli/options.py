@@ -75,7 +75,7 @@ class Resume(Session):
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Evaluate the policies of a run: undiscounted returns from fixed initial states. The run stays as it is."""
+    """Evaluate the policies of a run: returns from fixed initial states. The run stays as it is."""
 
     run: tyro.conf.Positional[Path]
     """Directory of the run."""
@@ -87,6 +87,8 @@ class Evaluate:
     """Episodes from other initial states that the front is measured by (0: by those that it is chosen by)."""
     actions: Literal["deterministic", "sampled"] = "deterministic"
     """The mean or likeliest action, or one drawn from the policy, as in training; the same draws every time."""
+    discount: Annotated[float | None, hint("as in the run")] = None
+    """Discount of the returns (1: undiscounted)."""
     out: Annotated[Path | None, hint("nowhere")] = None
     """Write the evaluated front to this CSV file."""
     threads: int = 0
@@ -184,6 +186,95 @@ class View:
     """Render the videos of all policies a preference can pick before the page opens."""
     no_browser: bool = False
     """Print the address and do not open a browser."""
+
+
+Repeated = tyro.conf.UseAppendAction[tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Choose:
+    """Choose the one policy to deploy, and see what it will do.
+
+    In a terminal you are asked what must hold, then A or B, at most ten times; the options below say the same
+    without one. A part of an objective's name is enough to name it; a row of front.csv, from 0, names a policy
+    under a weight. What is chosen then acts in fresh episodes, from initial states that nothing was chosen by.
+    """
+
+    run: tyro.conf.Positional[Path]
+    """Directory of the run."""
+    floor: Annotated[Repeated, tyro.conf.arg(metavar="NAME=VALUE"), hint("none")] = ()
+    """At least so much of an objective, e.g. --floor speed=2000; may be repeated."""
+    ceiling: Annotated[Repeated, tyro.conf.arg(metavar="NAME=VALUE"), hint("none")] = ()
+    """At most so much of an objective; may be repeated."""
+    aspire: Annotated[Repeated, tyro.conf.arg(metavar="NAME=VALUE"), hint("none")] = ()
+    """About so much of an objective: take what comes closest to all of these; may be repeated."""
+    knee: bool = False
+    """Take the knee of the front, beyond which a little more of one objective costs most of the others."""
+    most: Annotated[str | None, tyro.conf.arg(metavar="NAME"), hint("none")] = None
+    """Take what has the most of this objective."""
+    prefer: Annotated[Repeated, tyro.conf.arg(metavar="'A>B'"), hint("none")] = ()
+    """An answer about two rows of the front: 'A>B', 'A<B' or, for no difference, 'A=B'; may be repeated."""
+    row: Annotated[int | None, hint("what the wishes pick")] = None
+    """Take this row of the front."""
+    no_questions: bool = False
+    """Ask nothing, also in a terminal."""
+    episodes: int = 100
+    """Fresh episodes that show what the policy will do (0: none)."""
+    threads: int = 0
+    """Simulation threads (0: one per core)."""
+    out: Annotated[Path | None, hint("nowhere")] = None
+    """Write the policy here: NAME.safetensors, NAME.onnx, or a folder for numpy, as `ucb-moppo export` does."""
+    json: bool = False
+    """Print the decision as JSON."""
+
+
+@dataclass(frozen=True)
+class Export:
+    """Write one policy for other programs: as a file of ours, as ONNX, or as a folder with a few lines of numpy.
+
+    The policy is the one that serves a preference best, conditioned on it. What is written holds normalisation,
+    weight and action range: rows of observations go in, actions come out as the environment takes them.
+    """
+
+    run: tyro.conf.Positional[Path]
+    """Directory of a run, or a policy that was saved as .safetensors."""
+    weight: Annotated[tuple[float, ...], hint("none")] = ()
+    """The preference, a number per objective."""
+    policy: Annotated[int | None, hint("the best for the preference")] = None
+    """This one of the run's policies, as `ucb-moppo show` counts them; alone, at its only weight on the front."""
+    conditioning: Literal["preference", "evaluated"] = "preference"
+    """Condition it on the preference, or on the evaluated weight that won, where its returns were measured."""
+    format: Annotated[
+        Literal["safetensors", "onnx", "numpy"] | None, hint("what --out ends in, or else safetensors")
+    ] = None
+    """safetensors: for ucb_moppo.load; onnx: for ONNX runtimes; numpy: a folder that needs nothing of ours."""
+    out: Annotated[Path | None, hint("policy.safetensors, policy.onnx or the folder policy")] = None
+    """File or folder to write."""
+    json: bool = False
+    """Print what was exported as JSON."""
+
+
+@dataclass(frozen=True)
+class Doctor:
+    """Say what this installation has: versions, cores, rendering, browser, disk, compiled kernels.
+
+    Nothing is changed or sent. Paste it into a bug report.
+    """
+
+    json: bool = False
+    """Print it as JSON."""
+
+
+@dataclass(frozen=True)
+class Completion:
+    """Print what makes a shell complete commands, options and their values.
+
+    For bash: ucb-moppo completion bash > ~/.local/share/bash-completion/completions/ucb-moppo; for zsh put `eval
+    "$(ucb-moppo completion zsh)"` into ~/.zshrc, behind compinit.
+    """
+
+    shell: tyro.conf.Positional[Literal["bash", "zsh"]]
+    """The shell to complete in."""
 
 
 @dataclass(frozen=True)

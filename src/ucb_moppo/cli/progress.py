@@ -1,65 +1,20 @@
-"""What a person sees while a run trains: a live bar on a terminal, plain lines elsewhere, or nothing."""
+"""What a person sees while a run trains: a bar in a notebook or on a terminal, lines elsewhere, or nothing."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from time import perf_counter
 from typing import Any, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
+from ucb_moppo.cli.clock import Clock, describe_plan, describe_stage
+from ucb_moppo.cli.notebook import NotebookBar
 from ucb_moppo.config import RunConfig
 from ucb_moppo.engine.learner import Plan, StageRecord
 from ucb_moppo.training.reporter import Reporter, Silent, format_seconds, silence, tell
-
-
-def describe_plan(config: RunConfig, plan: Plan, path: Path) -> str:
-    """Two sentences before a run begins."""
-    policies = f"{plan.num_policies} policies, " if plan.num_policies is not None else ""
-    begin = f"continuing after iteration {plan.done}: " if plan.done else ""
-    return (
-        f"{begin}{config.method} on {config.problem}: {policies}seed {config.seed}, "
-        f"{plan.num_stages} stages, writing to {path}\n{describe_cost(plan)}"
-    )
-
-
-def describe_cost(plan: Plan) -> str:
-    """Steps and time; of another method neither its own evaluations nor its speed is known beforehand."""
-    if plan.evaluation_steps is None or plan.seconds is None:
-        return f"{plan.training_steps:,} steps of training and pre-training"
-    return (
-        f"{plan.training_steps:,} training steps and up to {plan.evaluation_steps:,} evaluation steps; "
-        f"about {format_seconds(plan.seconds)} {'left ' if plan.done else ''}at the speed measured here"
-    )
-
-
-def describe_stage(record: StageRecord) -> str:
-    """HV and EU as they stand."""
-    found = record.indicators
-    return f"HV {found['hypervolume']:.4g}  EU {found['expected_utility']:.4g}"
-
-
-class Clock:
-    """Steps per second and time left, from what the run itself has taken so far."""
-
-    def start(self, plan: Plan) -> None:
-        self.plan, self.begun = plan, perf_counter()
-
-    def rate(self, iteration: int) -> float:
-        done = iteration - self.plan.done
-        steps_per_iteration = self.plan.training_steps / self.plan.num_iterations
-        return done * steps_per_iteration / (perf_counter() - self.begun)
-
-    def left(self, iteration: int) -> float:
-        """From the measured plan until there is something better: the run's own pace."""
-        share = (iteration - self.plan.done) / (self.plan.num_iterations - self.plan.done or 1)
-        spent = perf_counter() - self.begun
-        if self.plan.seconds is not None and share < 0.05:
-            return self.plan.seconds * (1 - share)
-        return spent * (1 - share) / share if share else 0.0
 
 
 class PlainLines(Silent):
@@ -146,8 +101,10 @@ class UntilUnread:
 
 
 def make_reporter(quiet: bool = False) -> Reporter:
-    """A bar where there is a terminal to draw it on, plain lines where not, nothing when told to be quiet."""
+    """A bar in a notebook or on a terminal, plain lines elsewhere, nothing when told to be quiet."""
     if quiet:
         return Silent()
     console = Console(stderr=True)
+    if console.is_jupyter:
+        return NotebookBar()
     return UntilUnread(Bar(console)) if console.is_terminal else PlainLines()

@@ -18,11 +18,13 @@ from ucb_moppo.envs import PROTOCOLS
 from ucb_moppo.registry import ACQUISITIONS, EXECUTORS, METHODS, SELECTIONS, SURROGATES, Registry
 
 Kind = TypeVar("Kind")
+UNSET = ("None", "")
+"""How tyro shows a setting that is left open, and an empty list."""
 
 
 def hint(default: str) -> Any:
-    """Help of a setting that is decided from the problem or the run: says how."""
-    return tyro.conf.arg(help_behavior_hint=f"(default: {default})")
+    """Help of a setting that is decided from the problem or the run: says how, unless the preset has said what."""
+    return tyro.conf.arg(help_behavior_hint=lambda value: f"(default: {default if value in UNSET else value})")
 
 
 def named_choice(registry: Registry[Any], what: str, **more: str) -> Any:

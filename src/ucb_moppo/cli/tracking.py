@@ -14,7 +14,7 @@ from typing import Any
 
 from ucb_moppo.config import RunConfig
 from ucb_moppo.engine.learner import Plan, StageRecord
-from ucb_moppo.errors import ConfigError
+from ucb_moppo.errors import needing
 from ucb_moppo.training.reporter import Reporter, Silent
 
 
@@ -67,11 +67,9 @@ class TensorBoard(Silent):
     """Event files in the run's directory ``tensorboard``, over training steps."""
 
     def __init__(self) -> None:
-        try:
+        with needing("--tensorboard", "tensorboard"):
             from tensorboard.compat.proto import event_pb2, summary_pb2
             from tensorboard.summary.writer.event_file_writer import EventFileWriter
-        except ImportError:
-            raise ConfigError("--tensorboard needs TensorBoard: pip install 'ucb-moppo[tensorboard]'") from None
         self._make_writer, self._event, self._summary = EventFileWriter, event_pb2.Event, summary_pb2.Summary
         self._writer: Any = None
 
@@ -94,10 +92,8 @@ class WeightsAndBiases(Silent):
     """A run in the run's directory ``wandb``; offline unless WANDB_MODE is set."""
 
     def __init__(self) -> None:
-        try:
+        with needing("--wandb", "wandb"):
             import wandb
-        except ImportError:
-            raise ConfigError("--wandb needs Weights & Biases: pip install 'ucb-moppo[wandb]'") from None
         self._wandb: Any = wandb
         self._run: Any = None
 

@@ -3,7 +3,7 @@
 ``config.json`` of a run holds what was decided. May import the root, and of other rooms what is to be set there.
 """
 
-from ucb_moppo.config.presets import default_settings, from_json, make_settings
+from ucb_moppo.config.presets import default_settings, from_json, from_run, make_settings
 from ucb_moppo.config.published import published_settings
 from ucb_moppo.config.resolved import Division, MoppoConfig, PeerConfig, RunConfig, resolve
 from ucb_moppo.config.settings import (
@@ -27,6 +27,7 @@ __all__ = [
     "RunSettings",
     "default_settings",
     "from_json",
+    "from_run",
     "make_settings",
     "override",
     "published_settings",

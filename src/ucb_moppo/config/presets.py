@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ucb_moppo.config.measuring import measured_before
 from ucb_moppo.config.settings import (
     OWN,
     SECTIONS,
@@ -33,6 +34,8 @@ PAPER: dict[str, Any] = {
     "confidence": "objectives",
     "selection": "sequential",
     "acquisition": "hypervolume",
+    "gamma": 0.99,
+    "learning_rate": 3e-4,
     "entropy_coefficient": 0.0,
     "decay": False,
     "normalise_observations": False,
@@ -78,6 +81,11 @@ def make_settings(
 ) -> MoppoSettings | PeerSettings:
     """Settings by name, over the preset's; of another's method, those of its own among them."""
     return override(DEFAULTS[settings_type(method)](problem, preset), method=method, **changes)
+
+
+def from_run(config: Mapping[str, Any]) -> MoppoSettings | PeerSettings:
+    """The settings of a run that was trained, from its config; what is newer than it was as it was then."""
+    return from_json({**config, **measured_before(config)} if isinstance(config, Mapping) else config)
 
 
 def from_json(data: Mapping[str, Any]) -> MoppoSettings | PeerSettings:

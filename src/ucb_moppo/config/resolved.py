@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import NamedTuple, overload
 
 from ucb_moppo.algos.ppo.ppo_settings import PPOConfig, PPOSettings
+from ucb_moppo.config.measuring import decide_measuring
 from ucb_moppo.config.presets import default_settings
 from ucb_moppo.config.published import published_settings
 from ucb_moppo.config.settings import AUTO, MoppoSettings, PeerSettings, RunSettings, fields_of, override
@@ -22,12 +23,14 @@ from ucb_moppo.spec import EnvSpec
 
 NUM_ENVIRONMENTS = 100
 """Environments of a run, over all sub-spaces."""
-MIN_ITERATIONS, MIN_ROLLOUT_STEPS = 50, 10
-"""A short run has shorter rollouts, down to these, so that it is updated as often as this."""
+MIN_ITERATIONS, MIN_CHOICE_ITERATIONS, MIN_ROLLOUT_STEPS = 50, 250, 10
+"""A short run has shorter rollouts, down to these, so that it is updated as often as this, or, where actions are
+choices, that."""
 DRAWN, WARMUP = 0.25, 0.125
 """Share of a run before the search begins: on weights drawn at random, or on the pivots in a static layout."""
 MIN_STAGES, MAX_STAGES = 3, 20
-CHOICE_ENTROPY = 0.05
+CHOICE_RATE, CHOICE_ENTROPY = 1e-3, 0.2
+"""Of choices: they settle early on the first that pays, so they are learnt faster and kept open for longer."""
 MAX_SCORED_OBJECTIVES = 3
 AMPLE_STEPS = 10**9
 MIN_STEPS_TO_SHARD = 200_000
@@ -41,6 +44,8 @@ class Division(NamedTuple):
     probes: int
     pivots: tuple[tuple[float, ...], ...] | None = None
     replicas: int = 1
+    scales: tuple[float, ...] | None = None
+    """Weights are spread over objectives divided by these; None: over the objectives as they are."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +55,10 @@ class MoppoConfig(MoppoSettings):
 
     horizon: int
     reference_point: tuple[float, ...]
+    objective_scales: tuple[float, ...]
     episodes: int
+    evaluation_discount: float
+    utility_divisions: int
     shards: int
     ppo: PPOConfig = field(default_factory=PPOConfig)
     search: SearchConfig
@@ -91,7 +99,8 @@ class MoppoConfig(MoppoSettings):
 
     @property
     def division(self) -> Division:
-        return Division(self.search.policies, self.search.probes, self.search.pivots, self.search.replicas)
+        search = self.search
+        return Division(search.policies, search.probes, search.pivots, search.replicas, self.objective_scales)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +109,10 @@ class PeerConfig(PeerSettings):
 
     horizon: int
     reference_point: tuple[float, ...]
+    objective_scales: tuple[float, ...]
     episodes: int
+    evaluation_discount: float
+    utility_divisions: int
     policies: int
     probes: int
     evaluations: int
@@ -116,7 +128,7 @@ class PeerConfig(PeerSettings):
 
     @property
     def division(self) -> Division:
-        return Division(self.policies, self.probes)
+        return Division(self.policies, self.probes, scales=self.objective_scales)
 
 
 RunConfig = MoppoConfig | PeerConfig
@@ -131,13 +143,19 @@ def resolve(settings: RunSettings, spec: EnvSpec) -> RunConfig: ...
 def resolve(settings: RunSettings, spec: EnvSpec) -> RunConfig:
     """Decide every setting left open, and check the settings against the problem and each other."""
     settings.check()
-    point = settings.reference_point
-    require(
-        point is None or len(point) == spec.num_objectives,
-        f"reference point {point} has {len(point or ())} numbers, "
-        f"but {spec.name} has {spec.num_objectives} objectives",
-    )
+    for name in ("reference_point", "objective_scales"):
+        numbers = getattr(settings, name)
+        require(
+            numbers is None or len(numbers) == spec.num_objectives,
+            f"{name} {numbers} has {len(numbers or ())} numbers, "
+            f"but {spec.name} has {spec.num_objectives} objectives",
+        )
     return decide(settings, spec)
+
+
+def decide_scales(settings: RunSettings, spec: EnvSpec) -> tuple[float, ...]:
+    """Those given, else none: objectives as they are."""
+    return settings.objective_scales or (1.0,) * spec.num_objectives
 
 
 @singledispatch
@@ -153,7 +171,8 @@ def resolve_moppo(settings: MoppoSettings, spec: EnvSpec) -> MoppoConfig:
     policies = decide_num_policies(search, spec.num_objectives)
     active = search.active or max(1, NUM_ENVIRONMENTS // policies)
     environments = policies * search.replicas * active
-    samples = search.samples or active * decide_rollout_steps(search.rollout, settings.steps, environments)
+    least = MIN_CHOICE_ITERATIONS if spec.action.chosen else MIN_ITERATIONS
+    samples = search.samples or active * decide_rollout_steps(search.rollout, settings.steps // least, environments)
     candidates = search.candidates or max(active, default_num_candidates(spec.num_objectives))
     require(
         policies * candidates <= MAX_LATTICE_POINTS,
@@ -191,12 +210,14 @@ def resolve_moppo(settings: MoppoSettings, spec: EnvSpec) -> MoppoConfig:
     check_search(SearchConfig(**fields_of(search) | decided))
     return MoppoConfig(
         **fields_of(settings)
+        | decide_measuring(settings, spec.num_objectives)
         | {
             "horizon": spec.horizon,
             "reference_point": spec.reference_point,
+            "objective_scales": decide_scales(settings, spec),
             "episodes": effort.episodes,
             "shards": decide_num_shards(settings, subspaces),
-            "ppo": PPOConfig(**fields_of(ppo) | {"entropy_coefficient": decide_entropy(ppo, spec)}),
+            "ppo": decide_learning(ppo, spec),
             "search": SearchConfig(**fields_of(search) | decided),
         }
     )
@@ -238,10 +259,12 @@ def resolve_peer(settings: PeerSettings, spec: EnvSpec) -> PeerConfig:
     ours = comparable_config(settings, spec)
     return PeerConfig(
         **fields_of(settings)
+        | decide_measuring(settings, spec.num_objectives)
         | {
             "problem": settings.problem.removeprefix("ucb_moppo/"),
             "horizon": spec.horizon,
             "reference_point": spec.reference_point,
+            "objective_scales": decide_scales(settings, spec),
             "episodes": ours.episodes,
             "policies": ours.search.policies,
             "probes": ours.search.probes,
@@ -259,11 +282,17 @@ def comparable_config(settings: PeerSettings, spec: EnvSpec) -> MoppoConfig:
     return resolve(override(ours, steps=max(settings.steps, ample.steps_per_iteration)), spec)
 
 
-def decide_entropy(ppo: PPOSettings, spec: EnvSpec) -> float:
-    """The bonus for choices, which settle early on the first that pays; Box actions keep their noise without."""
-    if ppo.entropy_coefficient is not None:
-        return ppo.entropy_coefficient
-    return CHOICE_ENTROPY if spec.action.chosen else 0.0
+def decide_learning(ppo: PPOSettings, spec: EnvSpec) -> PPOConfig:
+    """What was left open: PPO's usual values, or those for choices, which must be tried to an episode's end."""
+    usual = {"gamma": 0.99, "learning_rate": 3e-4, "entropy_coefficient": 0.0}
+    if spec.action.chosen:
+        usual = {
+            "gamma": max(0.99, 1 - 2 / spec.horizon),
+            "learning_rate": CHOICE_RATE,
+            "entropy_coefficient": CHOICE_ENTROPY / max(1, len(spec.action.choices)),  # entropies add up
+        }
+    given = {name: value for name, value in fields_of(ppo).items() if value is not None}
+    return PPOConfig(**usual | given)
 
 
 def decide_acquisition(num_objectives: int) -> str:
@@ -271,9 +300,9 @@ def decide_acquisition(num_objectives: int) -> str:
     return "hypervolume" if num_objectives <= MAX_SCORED_OBJECTIVES else "expected_utility"
 
 
-def decide_rollout_steps(rollout: int, steps: int, environments: int) -> int:
-    """T: as long as asked for, if that leaves enough iterations."""
-    return min(rollout, max(MIN_ROLLOUT_STEPS, steps // (environments * MIN_ITERATIONS)))
+def decide_rollout_steps(rollout: int, samples: int, environments: int) -> int:
+    """T: as long as asked for, if all environments together then take ``samples`` an iteration or fewer."""
+    return min(rollout, max(MIN_ROLLOUT_STEPS, samples // environments))
 
 
 def decide_num_policies(search: SearchSettings, num_objectives: int) -> int:

@@ -49,13 +49,22 @@ class RunSettings:
     steps: int = 5_000_000
     """Training steps over all policies, those of another method's pre-training included."""
     protocol: str = "gymnasium"
-    """How the six problems are set up: Gymnasium's models and 1,000 steps, or PGMORL's changes to them and 500."""
+    """How native problems are set up and measured: Gymnasium's models and 1,000 steps, the six with PGMORL's
+    changes and 500, or MO-Gymnasium's as C-MORL measures them (500 steps, returns discounted by 0.99)."""
     horizon: Annotated[int | None, "the problem's own"] = None
     """Episode length in training and evaluation."""
     reference_point: Annotated[tuple[float, ...] | None, "the problem's own"] = None
     """Reference point of the hypervolume, a number per objective."""
+    objective_scales: Annotated[
+        tuple[float, ...] | None, "1 each, or what random actions show where they differ tenfold"
+    ] = None
+    """What weights are spread over: objectives divided by these, so that none is lost beside another's units."""
     episodes: Annotated[int | None, "2, or 1 where evaluation is dear"] = None
     """Evaluation episodes per weight, from initial states that are the same for all; stages choose by them."""
+    evaluation_discount: Annotated[float | None, "1; 0.99 under protocol cmorl"] = None
+    """Discount of evaluated returns, by which policies are chosen and reported (1: undiscounted)."""
+    utility_divisions: Annotated[int | None, "at least 100 weights; protocol cmorl: 100 or 10 divisions"] = None
+    """Divisions of the lattice of weights that the expected utility is the mean over."""
     held_out: int = 10
     """Episodes from other initial states that the front of a finished run is measured by (0: not at all)."""
     indicators: Annotated[tuple[str, ...], "none"] = ()
@@ -79,10 +88,20 @@ class RunSettings:
         for indicator in self.indicators:
             INDICATORS.check(indicator)
             require(indicator not in INDICATORS, f"indicator {indicator!r} is recorded anyway; leave it out")
-        self._check_counts("steps", "episodes", "checkpoint_stages", "horizon")
+        self._check_counts("steps", "episodes", "checkpoint_stages", "horizon", "utility_divisions")
+        discount = self.evaluation_discount
+        require(
+            discount is None or 0 < discount <= 1,
+            f"evaluation_discount is {discount}; it must lie in (0, 1], 1 for undiscounted returns",
+        )
         require(self.held_out >= 0, f"held_out is {self.held_out}; it must not be negative")
         require(0 <= self.seed < 2**32, f"seed is {self.seed}; it must lie in [0, 2**32)")
         require(self.threads >= 0, f"threads is {self.threads}; it must not be negative")
+        scales = self.objective_scales or ()
+        require(
+            all(0 < scale < math.inf for scale in scales),
+            f"objective_scales is {scales}; they must be positive numbers",
+        )
         seconds = self.checkpoint_seconds
         require(0 <= seconds < math.inf, f"checkpoint_seconds is {seconds}; it must be a number from 0")
 

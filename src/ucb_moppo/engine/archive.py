@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ucb_moppo.algos.stacked import arrays_under
 from ucb_moppo.objectives import indicators
 
 MAX_EXACT_OBJECTIVES = 4
@@ -42,9 +43,8 @@ class Archive:
 
     def set_state(self, state: Mapping[str, NDArray]) -> None:
         """Continue from what ``get_state`` returned."""
-        prefix = "tensors."
         self.returns = state["returns"].copy() if state else None
-        self.tensors = {n.removeprefix(prefix): a.copy() for n, a in state.items() if n.startswith(prefix)}
+        self.tensors = {name: array.copy() for name, array in arrays_under("tensors.", state).items()}
 
 
 def choose_rows(old: NDArray, new: NDArray, reference_point: Sequence[float]) -> NDArray:

@@ -1,8 +1,9 @@
-"""Returns of (policy, weight) pairs: undiscounted, to the horizon, from the same initial states for all of them."""
+"""Returns of (policy, weight) pairs: to the horizon, from the same initial states for all, discounted if asked."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,8 @@ from ucb_moppo.policy.networks import greedy_action
 from ucb_moppo.seeding import ACTIONS, EVALUATION, EVALUATION_SEED, episode_seed
 from ucb_moppo.spec import ActionSpec
 
+MakeBatch = Callable[[int], BatchEnv]
+"""Makes so many environments of the run's problem."""
 MAX_EVALUATION_ENVS = 1000
 
 
@@ -64,8 +67,9 @@ def evaluate(
     starts: int = EVALUATION,
     sampled: bool = False,
     policy_ids: Sequence[int] | None = None,
+    discount: float = 1.0,
 ) -> Evaluation:
-    """Returns of K policies under weights [K, W, m], of ``episodes`` each.
+    """Returns Σ discountᵗ·r of K policies under weights [K, W, m], of ``episodes`` each.
 
     ``env`` holds K·E environments for any E; episodes run in as many waves as that takes. The initial state depends
     on the episode's number and the stream of ``starts`` alone, so policies, weights, stages, methods and runs meet
@@ -81,10 +85,25 @@ def evaluate(
     for start in range(0, len(jobs), width):
         columns, numbers = np.array(jobs[start : start + width]).T
         seeds = [(starts, int(number)) for _ in range(num_policies) for number in numbers]
-        returns, taken = run_episodes(act, weights[:, columns], env, seeds, sampled, ids)
+        returns, taken = run_episodes(act, weights[:, columns], env, seeds, sampled, ids, discount)
         found[:, columns, numbers] = returns
         steps += taken
     return Evaluation(found, steps)
+
+
+def evaluate_apart(
+    act: ActingFunction,
+    weights: NDArray,
+    make: MakeBatch,
+    episodes: int,
+    *,
+    sampled: bool = False,
+    discount: float = 1.0,
+) -> Evaluation:
+    """The same in environments that are made for it, as many as run side by side."""
+    num_policies, num_weights, _ = weights.shape
+    with closing(make(num_policies * min(num_weights * episodes, evaluation_width(num_policies)))) as env:
+        return evaluate(act, weights, env, episodes, sampled=sampled, discount=discount)
 
 
 def run_episodes(
@@ -94,8 +113,9 @@ def run_episodes(
     starts: list[tuple[int, int]],
     sampled: bool,
     policy_ids: Sequence[int],
+    discount: float = 1.0,
 ) -> tuple[NDArray, int]:
-    """One episode per policy and column: weights [K, E, m] -> undiscounted returns [K, E, m], steps taken.
+    """One episode per policy and column: weights [K, E, m] -> returns Σ discountᵗ·r [K, E, m], steps taken.
 
     ``starts`` are the K·E (stream, episode) pairs that initial states come from. A policy whose output is not
     finite has no return: NaN.
@@ -114,7 +134,7 @@ def run_episodes(
         flat = action.reshape(num_policies * width, *action.shape[2:])[alive]
         finite = np.isfinite(output).all(-1).ravel()[alive]
         step = _step_named(env, np.where(np.isfinite(flat), flat, 0), alive, weights, policy_ids)
-        returns[alive] += np.where(finite[:, None], step.reward, np.nan)
+        returns[alive] += np.where(finite[:, None], np.float64(discount**time) * step.reward, np.nan)
         observation[alive] = step.observation
         steps, time = steps + alive.size, time + 1
         alive = alive[~(step.terminated | step.truncated)]

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ucb_moppo.engine.evaluation import evaluate, evaluation_width
-from ucb_moppo.envs.base import BatchEnv
+from ucb_moppo.engine.evaluation import Evaluation, MakeBatch, evaluate, evaluation_width
 from ucb_moppo.objectives.indicators import measure, measure_with
 from ucb_moppo.objectives.pareto import nondominated
 from ucb_moppo.policy.actors import actors_from_tensors
 from ucb_moppo.policy.networks import Network
 from ucb_moppo.seeding import EVALUATION_SEED, HELD_OUT, INTERVAL
 
-MakeBatch = Callable[[int], BatchEnv]
-"""Makes so many environments of the run's problem."""
 CONFIDENCE, NUM_RESAMPLES = 0.95, 200
 WITH_INTERVAL = ("hypervolume", "expected_utility")
-MAX_POINTS_WITH_INTERVAL = {2: 5000, 3: 1000, 4: 200, 5: 60}
+MAX_POINTS_WITH_INTERVAL = {2: 5000, 3: 1000, 4: 1000, 5: 500, 6: 150, 7: 60, 8: 30}
 """Points up to which, by objectives, the hypervolume is quick enough to be computed of every resample."""
 
 
@@ -53,20 +50,25 @@ def evaluate_held_out(
     episodes: int,
     reference_point: Sequence[float],
     extra: Sequence[str] = (),
+    discount: float = 1.0,
+    divisions: int | None = None,
 ) -> HeldOut:
-    """Evaluate the front of K policies with ``returns`` [K, W, m] under ``weights``, over ``episodes`` each."""
+    """Evaluate the front of K policies with ``returns`` [K, W, m] under ``weights``, over ``episodes`` each.
+
+    Returns are discounted by ``discount`` a step; ``divisions`` are of the lattice of the expected utility.
+    """
     members = nondominated(returns.reshape(-1, returns.shape[-1])).reshape(returns.shape[:2])
-    found, steps = run_members(tensors, network, weights, members, make_batch, episodes)
-    means = found.mean(axis=1)
+    found = run_members(tensors, network, weights, members, make_batch, episodes, discount)
+    means = found.returns[:, 0]
     return HeldOut(
         members=members,
         returns=means,
-        errors=found.std(axis=1, ddof=1) / np.sqrt(episodes) if episodes > 1 else np.full(means.shape, np.nan),
+        errors=found.errors[:, 0],
         episodes=episodes,
-        steps=steps,
-        indicators=measure(means, reference_point),
+        steps=found.steps,
+        indicators=measure(means, reference_point, divisions),
         extra_indicators=measure_with(extra, means, reference_point),
-        intervals=bootstrap_intervals(found, reference_point),
+        intervals=bootstrap_intervals(found.episodes[:, 0], reference_point, divisions),
     )
 
 
@@ -77,22 +79,24 @@ def run_members(
     members: NDArray,
     make_batch: MakeBatch,
     episodes: int,
-) -> tuple[NDArray, int]:
-    """Returns [n, episodes, m] of the members [K, W], as many at a time as fit side by side, and the steps."""
+    discount: float = 1.0,
+) -> Evaluation:
+    """Evaluate the n members among [K, W], each a policy with one weight, as many at a time as fit."""
     policies, columns = np.nonzero(members)
     at_once = max(1, evaluation_width(1) // episodes)
-    parts, steps = [], 0
+    parts = []
     with closing(make_batch(min(len(policies), at_once) * episodes)) as env:
         for start in range(0, len(policies), at_once):
             rows = slice(start, start + at_once)
             acting = actors_from_tensors({name: a[policies[rows]] for name, a in tensors.items()}, network)
-            part = evaluate(acting, weights[policies[rows], columns[rows]][:, None], env, episodes, starts=HELD_OUT)
-            parts.append(part.episodes[:, 0])
-            steps += part.steps
-    return np.concatenate(parts), steps
+            own = weights[policies[rows], columns[rows]][:, None]
+            parts.append(evaluate(acting, own, env, episodes, starts=HELD_OUT, discount=discount))
+    return Evaluation(np.concatenate([part.episodes for part in parts]), sum(part.steps for part in parts))
 
 
-def bootstrap_intervals(episodes: NDArray, reference_point: Sequence[float]) -> dict[str, tuple[float, float]]:
+def bootstrap_intervals(
+    episodes: NDArray, reference_point: Sequence[float], divisions: int | None = None
+) -> dict[str, tuple[float, float]]:
     """Percentile intervals of hypervolume and expected utility, drawing episodes of all members [n, E, m] together.
 
     Members share their initial states, so an episode's luck is drawn for all of them at once.
@@ -104,7 +108,7 @@ def bootstrap_intervals(episodes: NDArray, reference_point: Sequence[float]) -> 
     names = WITH_INTERVAL if quick else WITH_INTERVAL[1:]
     rng = np.random.default_rng((EVALUATION_SEED, INTERVAL))
     draws = rng.integers(0, num_episodes, (NUM_RESAMPLES, num_episodes))
-    found = [measure_with(names, episodes[:, draw].mean(axis=1), reference_point) for draw in draws]
+    found = [measure_with(names, episodes[:, draw].mean(axis=1), reference_point, divisions) for draw in draws]
     tail = (1 - CONFIDENCE) / 2
     return {
         name: tuple(np.quantile([values[name] for values in found], (tail, 1 - tail)).tolist()) for name in names

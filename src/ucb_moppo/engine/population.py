@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ucb_moppo.algos.algorithms import make_algorithm
 from ucb_moppo.algos.base import Transitions
 from ucb_moppo.algos.stacked import copy_state, fill_leaves, finite_policies, name_leaves
+from ucb_moppo.compile_cache import use_compile_cache
 from ucb_moppo.config import MoppoConfig
 from ucb_moppo.engine.rollout import empty_transitions
 from ucb_moppo.errors import RunFormatError
@@ -38,6 +39,7 @@ class Population:
     """
 
     def __init__(self, config: MoppoConfig, spec: EnvSpec, subspaces: Sequence[int], group: int) -> None:
+        use_compile_cache()
         self._config, self._spec, self.subspaces, self.group = config, spec, tuple(subspaces), group
         self.algorithm = make_algorithm(config.ppo, config.num_iterations)
         self.state = self.algorithm.init_policies(spec, config.seed, self.policy_ids)

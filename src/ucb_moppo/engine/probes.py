@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucb_moppo.config import Division, MoppoConfig
-from ucb_moppo.objectives.weights import Decomposition, make_decomposition
+from ucb_moppo.objectives.weights import Decomposition, make_decomposition, reweigh
 from ucb_moppo.spec import EnvSpec
 
 
@@ -28,11 +28,13 @@ def spread_weights(division: Division, num_objectives: int, num_policies: int, p
 
 
 def _decompose(division: Division, num_objectives: int, num_candidates: int) -> Decomposition:
-    policies, probes, pivots, replicas = division
-    one = make_decomposition(num_objectives, policies, num_candidates, probes, pivots=pivots)
+    policies, probes, pivots, replicas, scales = division
+    scale = np.ones(num_objectives) if scales is None else np.asarray(scales)
+    given = None if pivots is None else reweigh(np.asarray(pivots), scale)
+    one = make_decomposition(num_objectives, policies, num_candidates, probes, pivots=given)
     repeat = (replicas, 1, 1)
     return Decomposition(
-        pivots=np.tile(one.pivots, repeat[:2]),
-        candidates=np.tile(one.candidates, repeat),
-        probes=np.tile(one.probes, repeat),
+        pivots=np.tile(reweigh(one.pivots, 1 / scale), repeat[:2]),
+        candidates=np.tile(reweigh(one.candidates, 1 / scale), repeat),
+        probes=np.tile(reweigh(one.probes, 1 / scale), repeat),
     )

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucb_moppo.algos.base import Transitions
+from ucb_moppo.algos.stacked import arrays_under
 from ucb_moppo.envs.base import BatchEnv, Step
 from ucb_moppo.errors import EnvironmentFault
 from ucb_moppo.policy.actors import ActingFunction
 from ucb_moppo.policy.networks import greedy_action
-from ucb_moppo.seeding import TRAINING, episode_seed
+from ucb_moppo.seeding import EpisodeSeeds
 from ucb_moppo.spec import EnvSpec
 
 SeedOfEpisode = Callable[[int, int], int]
@@ -58,8 +59,7 @@ class Lockstep:
     def set_state(self, state: Mapping[str, NDArray]) -> None:
         """Continue from what ``get_state`` returned."""
         self.episodes, self.observation = state["episodes"].copy(), state["observation"].copy()
-        prefix = "env."
-        self.env.set_state({n.removeprefix(prefix): a for n, a in state.items() if n.startswith(prefix)})
+        self.env.set_state(arrays_under("env.", state))
 
 
 class Collector:
@@ -67,7 +67,9 @@ class Collector:
 
     def __init__(self, env: BatchEnv, policy_ids: Sequence[int], seed: int) -> None:
         self.env, self.policy_ids, self.seed = env, tuple(policy_ids), seed
-        self.lockstep = Lockstep(env, len(self.policy_ids), self._seed_of_episode)
+        # The seeds of a policy's own environments, whatever company it trains in.
+        self.seeds = EpisodeSeeds(seed, self.policy_ids, self.num_envs)
+        self.lockstep = Lockstep(env, len(self.policy_ids), self.seeds.of)
         self.steps_taken = 0
 
     @property
@@ -78,11 +80,6 @@ class Collector:
     def num_envs(self) -> int:
         """N, environments of each policy."""
         return self.env.num_envs // len(self.policy_ids)
-
-    def _seed_of_episode(self, environment: int, episode: int) -> int:
-        """The seed of a policy's own environment, whatever company it trains in."""
-        k, n = divmod(environment, self.num_envs)
-        return episode_seed(self.seed, TRAINING, self.policy_ids[k], n, episode)
 
     def collect(self, act: ActingFunction, weight: NDArray, noise: NDArray) -> Transitions:
         """A rollout under weights [K, N, m] with noise [T, K, N, a] -> transitions [T, K, N, …]."""

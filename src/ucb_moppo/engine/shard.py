@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucb_moppo.algos.base import Transitions
-from ucb_moppo.algos.stacked import copy_state
+from ucb_moppo.algos.stacked import arrays_under, copy_state
 from ucb_moppo.config import MoppoConfig
+from ucb_moppo.engine.environments import environments_of
 from ucb_moppo.engine.evaluation import Evaluation, evaluate, evaluation_width
 from ucb_moppo.engine.population import Divergence, Population
 from ucb_moppo.engine.rollout import Collector
-from ucb_moppo.envs import make_batch
 from ucb_moppo.envs.base import BatchEnv
 from ucb_moppo.policy.actors import ActingFunction, actors_from_tensors
 
@@ -41,14 +41,7 @@ class Shard:
 
     def __init__(self, config: MoppoConfig, subspaces: Sequence[int], led: bool = False) -> None:
         self._config, self.subspaces = config, tuple(subspaces)
-        self._make_env = partial(
-            make_batch,
-            config.problem,
-            num_threads=config.threads,
-            horizon=config.horizon,
-            reference_point=config.reference_point,
-            protocol=config.protocol,
-        )
+        self._make_env = partial(environments_of(config), num_threads=config.threads)
         self._collector = self._make_collector()
         self._evaluation_env: BatchEnv | None = None
         self.population: Population | None = None if led else self._make_population()
@@ -107,7 +100,14 @@ class Shard:
             if self._evaluation_env is not None:
                 self._evaluation_env.close()
             self._evaluation_env = self._make_env(num_envs=wanted)
-        result = evaluate(act, weights, self._evaluation_env, episodes, policy_ids=self.subspaces)
+        result = evaluate(
+            act,
+            weights,
+            self._evaluation_env,
+            episodes,
+            policy_ids=self.subspaces,
+            discount=self._config.evaluation_discount,
+        )
         if tensors is None:
             result = result.without(self.own.judge(result.returns))
         self.clock["evaluating"] += perf_counter() - start
@@ -158,7 +158,7 @@ class Shard:
         own = {name: array for name, array in state.items() if not name.startswith(prefix)}
         if own:
             self.adopt(own)
-        self._collector.set_state({n.removeprefix(prefix): a for n, a in state.items() if n.startswith(prefix)})
+        self._collector.set_state(arrays_under(prefix, state))
 
     def close(self) -> None:
         self._collector.env.close()

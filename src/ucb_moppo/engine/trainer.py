@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from ucb_moppo.algos.algorithms import make_algorithm
+from ucb_moppo.algos.stacked import arrays_under
 from ucb_moppo.config import MoppoConfig
 from ucb_moppo.engine.archive import Archive
 from ucb_moppo.engine.evaluation import Evaluation
@@ -306,7 +307,7 @@ class Trainer:
             evaluation_steps=self.evaluation_steps,
             seconds=self.seconds,
             returns=returns,
-            indicators=measure(returns, config.reference_point),
+            indicators=measure(returns, config.reference_point, config.utility_divisions),
             episode_steps=evaluation.episode_steps,
             finished=self.iteration == config.num_iterations,
             selected=None if selection is None else selection.weights,
@@ -357,10 +358,6 @@ class Trainer:
 
     def set_state(self, state: Mapping[str, NDArray]) -> None:
         """Continue from what ``get_state`` returned; refused if it does not fit the config."""
-
-        def under(prefix: str) -> dict[str, NDArray]:
-            return {n.removeprefix(prefix): a for n, a in state.items() if n.startswith(prefix)}
-
         try:
             if state["history"].shape[1:] != self.evaluated_weights.shape:
                 raise RunFormatError(
@@ -370,9 +367,9 @@ class Trainer:
             self.history, self.density = list(state["history"]), list(state["density"])
             self._density = state["density_now"].copy()
             self.iteration, self.evaluation_steps = int(state["iteration"]), int(state["evaluation_steps"])
-            self._reports = [learning] if (learning := under("learning.")) else []
-            self.executor.set_state(under("executor."))
-            self.kept.set_state(under("kept."))
+            self._reports = [learning] if (learning := arrays_under("learning.", state)) else []
+            self.executor.set_state(arrays_under("executor.", state))
+            self.kept.set_state(arrays_under("kept.", state))
             self._spent = float(state["seconds"])
             self._stage_times = STAGE_TIMES | dict(
                 zip(STAGE_TIMES, map(float, state.get("stage_seconds", ())), strict=False)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from functools import partial
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from numpy.typing import NDArray
 
 from ucb_moppo.config import PeerConfig
+from ucb_moppo.engine.environments import MakeEnvs
 from ucb_moppo.engine.learner import Snapshot
-from ucb_moppo.envs import make_batch
-from ucb_moppo.envs.base import BatchEnv
 from ucb_moppo.spec import EnvSpec
 
 
@@ -55,12 +53,6 @@ class ResumablePeer(Protocol):
         ...
 
 
-class MakeEnvs(Protocol):
-    """Makes ``num_envs`` environments of the problem that is trained on."""
-
-    def __call__(self, num_envs: int, num_threads: int = 1) -> BatchEnv: ...
-
-
 class MakePeer(Protocol):
     """Makes a peer for a problem from a config whose every setting is decided: what ``--method`` names.
 
@@ -70,14 +62,3 @@ class MakePeer(Protocol):
     """
 
     def __call__(self, spec: EnvSpec, config: PeerConfig, make_envs: MakeEnvs, weights: NDArray) -> Peer: ...
-
-
-def environments_of(config: PeerConfig) -> MakeEnvs:
-    """A factory of environments of a run's problem, for training and for the peer's own evaluations."""
-    return partial(
-        make_batch,
-        config.problem,
-        horizon=config.horizon,
-        reference_point=config.reference_point,
-        protocol=config.protocol,
-    )

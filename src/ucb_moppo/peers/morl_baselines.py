@@ -25,9 +25,10 @@ from numpy.typing import NDArray
 
 from ucb_moppo.config import PeerConfig
 from ucb_moppo.cores import available_cores
+from ucb_moppo.engine.environments import MakeEnvs
 from ucb_moppo.engine.learner import Snapshot
 from ucb_moppo.errors import ConfigError
-from ucb_moppo.peers.base import Counts, MakeEnvs
+from ucb_moppo.peers.base import Counts
 from ucb_moppo.peers.callbacks import iterate_loop
 from ucb_moppo.peers.counting import CountedEnv, Counter, Purpose, check_action
 from ucb_moppo.peers.published import CAPQLSettings, GPILSSettings, PGMORLSettings

@@ -9,13 +9,15 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
+from ucb_moppo.algos.stacked import arrays_under
 from ucb_moppo.config import PeerConfig
+from ucb_moppo.engine.environments import environments_of
 from ucb_moppo.engine.evaluation import Evaluation, evaluate
 from ucb_moppo.engine.learner import Event, Iteration, Plan, Snapshot, StageRecord
 from ucb_moppo.engine.probes import probe_weights
 from ucb_moppo.errors import ConfigError, DivergenceError, RunFormatError
 from ucb_moppo.objectives.indicators import measure, measure_with
-from ucb_moppo.peers.base import Counts, MakePeer, Peer, ResumablePeer, environments_of
+from ucb_moppo.peers.base import Counts, MakePeer, Peer, ResumablePeer
 from ucb_moppo.policy.actors import actors_from_tensors
 from ucb_moppo.registry import METHODS
 from ucb_moppo.spec import EnvSpec
@@ -38,8 +40,8 @@ class SnapshotEvaluator:
         for start in range(0, len(weights), at_once):
             rows = slice(start, start + at_once)
             actors = actors_from_tensors({name: a[rows] for name, a in snapshot.tensors.items()}, snapshot.network)
-            env, episodes = self._env, self._config.episodes
-            parts.append(evaluate(actors, weights[rows], env, episodes))
+            env, episodes, discount = self._env, self._config.episodes, self._config.evaluation_discount
+            parts.append(evaluate(actors, weights[rows], env, episodes, discount=discount))
         return Evaluation(np.concatenate([part.episodes for part in parts]), sum(part.steps for part in parts))
 
     def close(self) -> None:
@@ -147,7 +149,7 @@ class PeerLearner:
             evaluation_steps=self._evaluation_steps + self._counts.evaluation,
             seconds=self.seconds,
             returns=returns,
-            indicators=measure(returns, config.reference_point),
+            indicators=measure(returns, config.reference_point, config.utility_divisions),
             episode_steps=evaluation.episode_steps,
             finished=finished,
             stage_seconds={name: round(seconds, 3) for name, seconds in times.items()},
@@ -175,7 +177,7 @@ class PeerLearner:
 
     def set_state(self, state: Mapping[str, NDArray]) -> None:
         """Continue from what ``get_state`` returned; refused if it does not fit the method."""
-        own = {n.removeprefix("peer."): array for n, array in state.items() if n.startswith("peer.")}
+        own = arrays_under("peer.", state)
         try:
             self._counts = Counts(*map(int, state["counts"]))
             self.num_evaluations, self._evaluated_at = int(state["num_evaluations"]), int(state["evaluated_at"])

@@ -7,7 +7,7 @@ and inputs alike they compute K policies at once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import count, takewhile
 from typing import Any, Literal, get_args
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 Array = Any  # numpy.ndarray or jax.Array
 Params = dict[str, Array]
-Activation = Literal["tanh", "relu"]
+Activation = Literal["tanh", "relu", "elu", "silu"]
 MAX_HIDDEN_LAYERS = 16
 
 HIDDEN_GAIN = float(np.sqrt(2.0))
@@ -59,6 +59,32 @@ class Network:
         return [f"hidden{number}" for number in range(1, self.hidden_layers + 1)]
 
 
+def _tanh(xp: Any, x: Array) -> Array:
+    return xp.tanh(x)
+
+
+def _relu(xp: Any, x: Array) -> Array:
+    return xp.maximum(x, x * 0)
+
+
+def _elu(xp: Any, x: Array) -> Array:
+    """x where it is positive, else eˣ − 1. The exponential sees no positive number: none can overflow."""
+    return xp.where(x > 0, x, xp.expm1(xp.minimum(x, x * 0)))
+
+
+def _silu(xp: Any, x: Array) -> Array:
+    """x / (1 + e⁻ˣ), written with tanh, which cannot overflow."""
+    return 0.5 * x * (1 + xp.tanh(0.5 * x))
+
+
+ACTIVATIONS: dict[Activation, Callable[[Any, Array], Array]] = {
+    "tanh": _tanh,
+    "relu": _relu,
+    "elu": _elu,
+    "silu": _silu,
+}
+"""Each a function of the array library and of what goes in."""
+
 PAPER_NETWORK = Network()
 """The paper's network: two tanh layers, the weight at the input and again before the head."""
 
@@ -73,7 +99,7 @@ def apply_mlp(params: Params, inputs: Array, weight: Array, network: Network = P
     hidden = xp.concat([inputs, weight], axis=-1) if network.conditioned else inputs
     for layer in network.layers:
         hidden = _linear(params, layer, hidden)
-        hidden = xp.tanh(hidden) if network.activation == "tanh" else xp.maximum(hidden, hidden * 0)
+        hidden = ACTIVATIONS[network.activation](xp, hidden)
     hidden = xp.concat([hidden, weight], axis=-1) if network.residual else hidden
     outputs = [_linear(params, head, hidden) for head in heads_of(params)]
     output = outputs[0] if len(outputs) == 1 else xp.concat(outputs, axis=-1)
@@ -104,11 +130,13 @@ def init_mlp(
     cells: int,
     head_gain: float,
     choices: Sequence[int] = (),
+    layers: Sequence[str] = PAPER_NETWORK.layers,
 ) -> dict[str, NDArray]:
     """Orthogonal kernels, zero biases; ``head_gain`` scales the last layer, or one per number of ``choices``."""
+    first, *others = layers
     shapes = {
-        "hidden1": (num_inputs + num_objectives, cells, HIDDEN_GAIN),
-        "hidden2": (cells, cells, HIDDEN_GAIN),
+        first: (num_inputs + num_objectives, cells, HIDDEN_GAIN),
+        **dict.fromkeys(others, (cells, cells, HIDDEN_GAIN)),
         **{
             head: (cells + num_objectives, size, head_gain)
             for head, size in head_sizes(num_outputs, choices).items()
@@ -139,12 +167,13 @@ def init_params(
     cells: int,
     log_std: float,
     choices: Sequence[int] = (),
+    layers: Sequence[str] = PAPER_NETWORK.layers,
 ) -> dict[str, dict[str, NDArray]]:
     """Actor (Gaussian mean and a state-independent log-std, or logits) and critic (a value per objective)."""
-    actor = init_mlp(rng, observation_size, num_objectives, action_size, cells, ACTOR_GAIN, choices)
+    actor = init_mlp(rng, observation_size, num_objectives, action_size, cells, ACTOR_GAIN, choices, layers)
     if not discrete and not choices:
         actor["log_std"] = np.full(action_size, log_std, np.float32)
-    critic = init_mlp(rng, observation_size, num_objectives, num_objectives, cells, CRITIC_GAIN)
+    critic = init_mlp(rng, observation_size, num_objectives, num_objectives, cells, CRITIC_GAIN, (), layers)
     return {"actor": actor, "critic": critic}
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ucb_moppo.errors import ConfigError
 from ucb_moppo.policy.actors import Actors, actors_from_tensors
+from ucb_moppo.policy.html import numbers, to_html
 from ucb_moppo.policy.networks import PAPER_NETWORK, Network, greedy_action
 from ucb_moppo.spec import EnvSpec, ObservationPart
 
@@ -30,6 +31,19 @@ class Policy:
     """actor.* and observation.* arrays, without a leading axis."""
     network: Network = PAPER_NETWORK
     """How the tensors act."""
+
+    def __repr__(self) -> str:
+        weight, returns = (numbers(values.tolist()) for values in (self.weight, self.expected_returns))
+        return f"Policy({self.spec.name!r}, index={self.index}, weight=[{weight}], expected_returns=[{returns}])"
+
+    def _repr_html_(self) -> str:
+        """Give what a notebook shows."""
+        returns = zip(self.spec.objectives, self.weight.tolist(), self.expected_returns.tolist(), strict=True)
+        rows = {name: f"{value:,.4g} expected, weight {weight:.3g}" for name, weight, value in returns}
+        layers, activation = self.network.hidden_layers, self.network.activation
+        parameters = sum(array.size for name, array in self.tensors.items() if name.startswith("actor."))
+        rows["actor"] = f"{parameters:,} parameters in {layers} hidden layers, {activation}"
+        return to_html(f"Policy {self.index} for {self.spec.name}", rows)
 
     @property
     def actors(self) -> Actors:
@@ -95,3 +109,16 @@ class Policy:
         from ucb_moppo.store.policy_file import save_policy  # acting needs no files
 
         return save_policy(self, path)
+
+    def export(self, path: str | Path, format: str | None = None) -> Path:
+        """Write the policy as ``safetensors``, as ``onnx``, or as ``numpy``: a folder with the few lines that act.
+
+        Without a format, the path's suffix tells it (.safetensors, .onnx, or none for a folder).
+        """
+        from ucb_moppo.store.export import export_policy
+
+        return export_policy(self, path, format)
+
+    def flatten(self, observation: Any) -> NDArray:
+        """Rows [B, observation_size] that the actor sees of an observation, or of a batch: what exports take."""
+        return self._encode(observation)[0]

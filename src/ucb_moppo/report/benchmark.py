@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ucb_moppo.report.data import INDICATOR_LABELS as LABELS
 from ucb_moppo.report.data import STEP_KINDS, ComparedRun, Group, Section, trained_steps
-from ucb_moppo.report.paper import METHOD_PROTOCOLS, PROTOCOLS, Published, published
+from ucb_moppo.report.paper import PROTOCOLS, Published, published, published_class_c
 from ucb_moppo.report.statistics import (
     CONFIDENCE,
     Estimate,
@@ -40,9 +40,9 @@ SHARES = (0.5, 0.75, 0.9, 0.95)
 
 
 def overview_table(sections: Sequence[Section]) -> Table:
-    """HV and EU of every method on every problem; beside them what the paper prints, under its protocols."""
-    labels, theirs = all_labels(sections), _paper_columns(sections)
-    columns = ["problem", "", *labels, *(f"{name} (paper, protocol {METHOD_PROTOCOLS[name]})" for name in theirs)]
+    """HV and EU of every method on every problem; beside them what is printed, under its protocol."""
+    labels, theirs = all_labels(sections), _printed_columns(sections)
+    columns = ["problem", "", *labels, *theirs]
     steps = trained_steps([group for section in sections for group in section.groups])
     rows: list[tuple[str, ...]] = []
     bold: set[tuple[int, int]] = set()
@@ -51,14 +51,16 @@ def overview_table(sections: Sequence[Section]) -> Table:
         ours = [mean_and_std(found[label]) if label in found else NONE for label in labels]
         means = [found[label].mean if label in found else math.nan for label in labels]
         bold |= {(len(rows), 2 + column) for column in best_cells(means)}
-        printed = _paper_row(section)
-        rows.append((section.title, LABELS[name], *ours, *(_paper_cell(printed.get(one), name) for one in theirs)))
+        printed = _printed_row(section)
+        rows.append(
+            (section.title, LABELS[name], *ours, *(_printed_cell(printed.get(one), name) for one in theirs))
+        )
     return Table(
         "overview",
         "Methods on all problems: mean ± standard deviation over seeds",
         tuple(columns),
         tuple(rows),
-        " ".join(filter(None, (_count_seeds(sections, labels), steps, _overview_note(bool(theirs))))),
+        " ".join(filter(None, (_count_seeds(sections, labels), steps, _overview_note(sections)))),
         (
             ("problem", "indicator", "method", "source", "protocol", "seeds", "mean", "std"),
             _plain_overview(sections),
@@ -76,46 +78,54 @@ def _count_seeds(sections: Sequence[Section], labels: Sequence[str]) -> str:
     return f"Seeds: {', '.join(parts)}."
 
 
-def _overview_note(with_paper: bool) -> str:
+def _overview_note(sections: Sequence[Section]) -> str:
     note = "Bold: the best mean of this report."
-    if with_paper:
-        meanings = " ".join(f"Protocol {name}: {meaning}." for name, meaning in PROTOCOLS.items())
+    printed = [one for section in sections for one in _printed_row(section).values()]
+    protocols = [name for name in PROTOCOLS if name in {one.protocol for one in printed}]
+    if "B" in protocols:
+        note += " Columns of the paper are its printed numbers (3 seeds, its own budget, sampled actions);"
+    elif "C" in protocols:
         note += (
-            " Columns of the paper are its printed numbers (3 seeds, its own budget, sampled actions); numbers of "
-            f"different protocols are not comparable. {meanings}"
+            " Printed columns are others' numbers (5 runs, their own budgets, fronts chosen by the episodes that "
+            "they are reported by);"
         )
+    if protocols:
+        meanings = " ".join(f"Protocol {name}: {PROTOCOLS[name]}." for name in protocols)
+        note += f" numbers of different protocols are not comparable. {meanings}"
     return note
 
 
 def _plain_overview(sections: Sequence[Section]) -> tuple[tuple[object, ...], ...]:
-    """A row per number: ours with the protocol they were measured under, then the paper's with theirs."""
+    """A row per number: ours with the protocol they were measured under, then what is printed with its own."""
     rows: list[tuple[object, ...]] = []
     for section, name in product(sections, COMPARED):
         mine = protocol_class(section.first)
         for label, one in _estimates(section, name).items():
             rows.append((section.title, LABELS[name], label, "this report", mine, one.num, one.mean, one.std))
-        for other in _paper_row(section).values():
+        for other in _printed_row(section).values():
             mean, std = getattr(other, name), getattr(other, f"{name}_std")
-            rows.append((section.title, LABELS[name], other.method, "paper", other.protocol, 3, mean, std))
+            source, seeds = (other.source, None) if other.protocol == "C" else ("paper", 3)
+            rows.append((section.title, LABELS[name], other.method, source, other.protocol, seeds, mean, std))
     return tuple(rows)
 
 
-def _paper_row(section: Section) -> dict[str, Published]:
-    """The paper's row beside a section, unless the section is of a protocol that the paper does not have."""
-    return {one.method: one for one in published(section.problem)} if protocol_class(section.first) else {}
+def _printed_row(section: Section) -> dict[str, Published]:
+    """What is printed beside a section by column: the paper's row, or others' of C-MORL's protocol."""
+    own = protocol_class(section.first)
+    printed = {"A": published, "B": published, "C": published_class_c}.get(own or "", lambda problem: [])
+    row: dict[str, Published] = {}
+    for one in printed(section.problem):  # of two numbers of one method the first
+        row.setdefault(f"{one.method} ({'printed' if own == 'C' else 'paper'}, protocol {one.protocol})", one)
+    return row
 
 
-def _paper_columns(sections: Sequence[Section]) -> list[str]:
-    known = set().union(*(_paper_row(section) for section in sections))
-    return [
-        name
-        for protocol in PROTOCOLS
-        for name, its in METHOD_PROTOCOLS.items()
-        if its == protocol and name in known
-    ]
+def _printed_columns(sections: Sequence[Section]) -> list[str]:
+    """Columns of what is printed, protocol by protocol."""
+    known = {column: one for section in sections for column, one in _printed_row(section).items()}
+    return sorted(known, key=lambda column: list(PROTOCOLS).index(known[column].protocol))
 
 
-def _paper_cell(one: Published | None, name: str) -> str:
+def _printed_cell(one: Published | None, name: str) -> str:
     return NONE if one is None else plus_minus(getattr(one, name), getattr(one, f"{name}_std"))
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ucb_moppo import registry
 from ucb_moppo.bench.result import COSTS, is_result, read_result
 from ucb_moppo.errors import RunFormatError, UcbMoppoWarning, UnsafeFileError
+from ucb_moppo.objectives.weights import even_divisions
 from ucb_moppo.store.layout import CONFIG, EVALUATIONS, FRONT, METRICS, SUMMARY
 from ucb_moppo.store.records import check_metrics, check_settings, check_summary
 from ucb_moppo.store.run import Front, Run, front_from_columns, load_run, on_front
@@ -64,6 +65,12 @@ class ComparedRun:
     @property
     def reference_point(self) -> list[float]:
         return list(self.summary["reference_point"])
+
+    @property
+    def discount(self) -> float:
+        """Of the returns it was evaluated by; older runs do not say and are undiscounted."""
+        name = "evaluation_discount"
+        return float(self.summary.get(name) or self.config.get(name) or 1.0)
 
     @property
     def steps(self) -> NDArray:
@@ -159,7 +166,7 @@ def load_result_file(path: Path) -> ComparedRun:
     data = read_result(path)
     names = ("problem", "method", "seed", "objectives", "reference_point", "finished", "policies", "parameters")
     summary = {name: data[name] for name in (*names, "seconds", "commit", "hardware")} | data["found"]
-    summary["stopped"] = data.get("stopped")
+    summary |= {"stopped": data.get("stopped"), "evaluation_discount": data.get("evaluation_discount") or 1.0}
     _check_extra_indicators(summary, path)
     curve = {name: column for name, column in data["curve"].items() if name in (*COSTS, *INDICATOR_LABELS)}
     extra = data["curve"].get(EXTRA_INDICATORS, {})
@@ -305,7 +312,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Section:
-    """Runs whose numbers may share a column: one problem, one horizon, one reference point."""
+    """Runs whose numbers may share a column: one problem, horizon, reference point, discount and lattice."""
 
     title: str
     groups: tuple[Group, ...]
@@ -337,22 +344,36 @@ def make_sections(runs: list[ComparedRun]) -> list[Section]:
 
 def _conditions(run: ComparedRun) -> str:
     reference = ", ".join(f"{x:g}" for x in run.reference_point)
-    variant = f"protocol {_protocol(run)}, horizon {run.config.get('horizon')}"
-    return f"{run.problem} ({variant}, reference point {reference})"
+    variant = f"protocol {protocol_of(run)}, horizon {run.config.get('horizon')}"
+    return f"{run.problem} ({variant}, reference point {reference}{_utility_of(run)})"
+
+
+def _utility_of(run: ComparedRun) -> str:
+    """How the expected utility was measured, where it is not as usual."""
+    usual = even_divisions(len(run.objectives))
+    divisions = run.config.get("utility_divisions") or usual
+    return "" if divisions == usual else f", utility over steps of 1/{divisions}"
 
 
 USUAL_PROTOCOL = "gymnasium"
 
 
-def _protocol(run: ComparedRun) -> str:
-    return str(run.config.get("protocol", USUAL_PROTOCOL))
+def protocol_of(run: ComparedRun) -> str:
+    """The protocol of a run, and by what its returns are discounted: pgmorl, or gymnasium discounted by 0.99."""
+    name = str(run.config.get("protocol", USUAL_PROTOCOL))
+    return name if run.discount == 1 else f"{name} {describe_discount(run.discount)}"
+
+
+def describe_discount(discount: float) -> str:
+    """Say that returns are discounted; nothing of those that are not."""
+    return "" if discount == 1 else f"discounted by {discount:g}"
 
 
 def by_protocol(sections: Sequence[Section]) -> dict[str, list[Section]]:
     """Sections by the protocol they follow: numbers of two protocols must not share a column."""
     found: dict[str, list[Section]] = {}
     for section in sections:
-        found.setdefault(_protocol(section.first), []).append(section)
+        found.setdefault(protocol_of(section.first), []).append(section)
     return found
 
 
@@ -373,6 +394,7 @@ SHARED = ("episodes",)
 budget of steps is not one: time may have ended a run before, so tables say what was trained (`trained_steps`)."""
 NOT_SETTINGS = (
     *("problem", "protocol", "method", "seed", "preset", "horizon", "reference_point"),
+    *("evaluation_discount", "utility_divisions"),
     *("threads", "executor", "shards", "ray_address", "checkpoint_stages", "checkpoint_seconds", "max_seconds"),
 )
 """What a section or a seed settles, or what does not change how a method works."""
@@ -422,16 +444,33 @@ def _short(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
+STATES_OF_ONE = {
+    "unfinished": " so far",
+    "timed out": ", where its time was up",
+    "ended early": ", where it was ended early",
+}
+STATES_OF_MANY = {
+    "unfinished": "still training",
+    "timed out": "ended by a limit of time",
+    "ended early": "ended early",
+}
+
+
 def describe_runs(runs: list[ComparedRun]) -> str:
-    """Which runs, seeds and steps a figure shows."""
+    """Which runs, seeds and steps a figure shows, and whether its returns are discounted."""
+    discounts = sorted({run.discount for run in runs} - {1.0})
+    discounted = "".join(f" · returns {describe_discount(discount)}" for discount in discounts)
+    return _describe_runs(runs) + discounted
+
+
+def _describe_runs(runs: list[ComparedRun]) -> str:
     steps = sorted({int(run.summary["training_steps"]) for run in runs})
     counted = f"{steps[0]:,}" if len(steps) == 1 else f"{steps[0]:,} to {steps[-1]:,}"
     if len(runs) == 1:
-        word = {"unfinished": " so far", "stopped": ", where its time was up"}.get(_state(runs[0]), "")
+        word = STATES_OF_ONE.get(_state(runs[0]), "")
         return f"run {runs[0].name} · seed {runs[0].seed} · {counted} training steps{word}"
     states = Counter(map(_state, runs))
-    words = {"unfinished": "still training", "stopped": "ended by a limit of time"}
-    state = "".join(f" · {states[name]} {word}" for name, word in words.items() if states[name])
+    state = "".join(f" · {states[name]} {word}" for name, word in STATES_OF_MANY.items() if states[name])
     if len(runs) > 4:
         return f"{_list_seeds(runs)} · {counted} training steps{state}"
     names = ", ".join(run.name for run in runs)
@@ -441,7 +480,8 @@ def describe_runs(runs: list[ComparedRun]) -> str:
 def _state(run: ComparedRun) -> str:
     if run.summary.get("finished"):
         return "finished"
-    return "stopped" if run.summary.get("stopped") else "unfinished"
+    stopped = run.summary.get("stopped")
+    return {None: "unfinished", "max_seconds": "timed out"}.get(stopped, "ended early")
 
 
 def _list_seeds(runs: list[ComparedRun]) -> str:

@@ -1,4 +1,4 @@
-"""Figures of fronts: scatter for two objectives, projections for three, parallel coordinates for more."""
+"""Figures of fronts: scatter for two objectives, projections for three, parallel coordinates and pairs for more."""
 
 from __future__ import annotations
 
@@ -27,11 +27,13 @@ from ucb_moppo.report.style import (
     finish_picture,
     legend_beside,
     new_figure,
+    objective_colour,
     steps_axis,
     style_groups,
     weight_colours,
     weight_key,
 )
+from ucb_moppo.store.pairs import PointLayer, draw_pairs, pairs_size
 
 NUM_PANELS = 8
 
@@ -79,12 +81,34 @@ def _front_of_three(run: RunData) -> tuple[Figure, str]:
 def _front_of_many(run: RunData) -> tuple[Figure, str]:
     figure = new_figure(max(6.4, 1.5 * len(run.objectives)), 4.6)
     axes = figure.subplots()
-    largest = run.evaluated.weights[run.on_front].argmax(axis=1)
-    colours = [PALETTE[j % len(PALETTE)] for j in largest]
-    parallel_coordinates(axes, run.front, run.objectives, colours)
-    handles = [Line2D([], [], color=PALETTE[j % len(PALETTE)], label=run.objectives[j]) for j in np.unique(largest)]
-    legend_beside(figure, handles=handles, title="largest weight on")
+    parallel_coordinates(axes, run.front, run.objectives, _largest_colours(run.evaluated.weights[run.on_front]))
+    _largest_legend(figure, run)
     return figure, "A line is a point of the front: what it gets in each objective, from worst to best found."
+
+
+def _largest_colours(weights: NDArray) -> list[str]:
+    """The colour of each weight [n, m]: that of the objective it is largest on."""
+    return [objective_colour(int(j)) for j in weights.argmax(axis=1)]
+
+
+def _largest_legend(figure: Figure, run: RunData, **more: Any) -> None:
+    largest = np.unique(run.evaluated.weights[run.on_front].argmax(axis=1))
+    handles = [Line2D([], [], color=objective_colour(int(j)), label=run.objectives[j], **more) for j in largest]
+    legend_beside(figure, handles=handles, title="largest weight on")
+
+
+def pairs_picture(run: RunData) -> Picture:
+    """Every objective of a run against every other."""
+    size = pairs_size(len(run.objectives))
+    figure = new_figure(size + 1.4, size)
+    colours = _largest_colours(run.evaluated.weights[run.on_front])
+    dominated = PointLayer(run.evaluated.returns[~run.on_front], {"s": 4, "color": DOMINATED, "linewidths": 0})
+    on_front = PointLayer(run.front, {"s": 9, "c": colours, "linewidths": 0, "zorder": 3})
+    draw_pairs(figure, run.objectives, [dominated, on_front])
+    _largest_legend(figure, run, linestyle="", marker="o")
+    title = f"Front of {run.problem} by pairs of objectives, method {run.method}"
+    caption = "Each point is one policy under one weight; grey points are dominated. All objectives are maximised."
+    return finish_picture(figure, f"pairs-{run.name}", title, caption, [run])
 
 
 def _scatter_dominated(axes: Axes, run: RunData, i: int, j: int) -> None:
@@ -174,7 +198,7 @@ def _colour_bar(figure: Figure, panels: list[Axes], run: RunData, limits: NDArra
 def _number_axes(figure: Figure, objectives: Sequence[str]) -> None:
     """The names of numbered axes, each in the colour of lines whose weight is largest there."""
     handles = [
-        Line2D([], [], color=PALETTE[j % len(PALETTE)], label=f"{j + 1} {textwrap.fill(name, 16)}")
+        Line2D([], [], color=objective_colour(j), label=f"{j + 1} {textwrap.fill(name, 16)}")
         for j, name in enumerate(objectives)
     ]
     legend_beside(figure, handles=handles, title="axis")
@@ -200,9 +224,7 @@ def _draw_stage(axes: Axes, run: RunData, index: int, limits: NDArray) -> None:
     front = nondominated(returns)
     axes.set_title(f"stage {run.stages[index]}, {run.steps[index]:,.0f} steps")
     if len(run.objectives) > 3:
-        largest = weights[front].argmax(axis=1)
-        colours = [PALETTE[j % len(PALETTE)] for j in largest]
-        parallel_coordinates(axes, returns[front], run.objectives, colours, limits)
+        parallel_coordinates(axes, returns[front], run.objectives, _largest_colours(weights[front]), limits)
         axes.set_xticks(range(len(run.objectives)), [str(j + 1) for j in range(len(run.objectives))])
         return
     colour = returns[:, 2] if len(run.objectives) == 3 else weights[:, 0]
@@ -238,6 +260,24 @@ def overlay_picture(section: Section) -> Picture:
         "The points on the front of every run, a colour per method; all seeds of a method share it.",
         section.runs,
     )
+
+
+def overlay_pairs_picture(section: Section) -> Picture:
+    """The fronts of all runs of a problem of many objectives, every objective against every other."""
+    objectives = section.first.objectives
+    size = pairs_size(len(objectives))
+    figure = new_figure(size + 1.4, size)
+    layers, handles = [], []
+    for group, style in style_groups(section):
+        look: dict[str, Any] = {"color": style.colour, "marker": style.marker}
+        handles.append(Line2D([], [], linestyle="", label=group.label, **look))
+        points = np.concatenate([run.front for run in group.runs])
+        layers.append(PointLayer(points, {"s": 9, "alpha": 0.7, "linewidths": 0, **look}))
+    draw_pairs(figure, objectives, layers)
+    legend_beside(figure, handles=handles)
+    title = f"Fronts of {section.title} by pairs of objectives"
+    caption = "The points on the front of every run, a colour per method; all seeds of a method share it."
+    return finish_picture(figure, f"pairs-{section.title}", title, caption, section.runs)
 
 
 def _overlay_run(

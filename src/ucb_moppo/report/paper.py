@@ -1,4 +1,4 @@
-"""Published numbers as data, each with the protocol it was measured under: the paper's, and others of class A.
+"""Published numbers as data, each with the protocol it was measured under: the paper's, and others of A and C.
 
 HV and EU of the paper: mean and standard deviation over three seeds, from the full table of its supplement.
 Numbers of different protocols never share a column, because they measure different things: 500 against 1,000
@@ -14,6 +14,8 @@ PROTOCOLS = {
     "A": "PGMORL's models, 500 steps, undiscounted, reference point 0",
     "not stated": "run by the paper's authors with morl-baselines, rewards and episode length not stated; "
     "in Hopper-v3 the third objective is on another scale",
+    "C": "MO-Gymnasium's rewards, 500 steps, returns discounted by 0.99, reference point -100, EU over weights in "
+    "steps of 0.01 (two objectives) or 0.1 (three)",
 }
 METHOD_PROTOCOLS = {
     "UCB-MOPPO": "B",
@@ -32,13 +34,14 @@ class Published(NamedTuple):
 
     method: str
     protocol: str
-    hypervolume: float
+    hypervolume: float | None
     hypervolume_std: float | None
     expected_utility: float | None
     expected_utility_std: float | None
     policies: int | None = None
     """Policies kept after convergence."""
     source: str = "paper, 3 seeds"
+    sparsity: float | None = None
 
 
 # Per problem: (scale of HV, scale of EU), then per method of METHOD_PROTOCOLS HV ± and EU ± in those scales.
@@ -182,11 +185,78 @@ _CLASS_A: dict[str, tuple[float, list[tuple[str, str, float, float | None, float
 }
 
 
+_CMORL = "C-MORL on v5, recomputed from logs of 5 runs, 12M (two objectives) or 16M steps"
+_CMORL_PAGE = "printed for C-MORL on v5 by D3PO's author"
+_D3PO = "D3PO (its page), 5 runs, single episodes"
+_BESIDE = "as printed beside C-MORL and D3PO"
+ClassC = tuple[str, str, float | None, float | None, float | None, float | None, float | None]
+# Class C. Per problem: scale of HV, then (method, source, HV, its ±, EU, its ±, sparsity).
+_CLASS_C: dict[str, tuple[float, list[ClassC]]] = {
+    "mo-hopper-2obj-v5": (
+        1e5,
+        [
+            ("C-MORL", _CMORL, 1.365, 0.033, 252.9, 2.8, 50.0),
+            ("D3PO", _D3PO, 1.30, 0.03, 247.0, 1.0, 26.0),
+            ("PG-MORL", _BESIDE, 1.20, None, None, None, None),
+        ],
+    ),
+    "mo-ant-2obj-v5": (
+        1e5,
+        [
+            ("C-MORL", _CMORL, 1.319, 0.167, 251.0, 26.0, 625.0),
+            ("D3PO", _D3PO, 1.91, 0.18, 314.0, 21.0, 660.0),
+            ("PG-MORL", _BESIDE, 0.35, None, None, None, None),
+            ("GPI-LS", _BESIDE, None, None, 428.0, None, None),
+        ],
+    ),
+    "mo-humanoid-v5": (
+        1e5,
+        [
+            ("C-MORL", f"{_CMORL}, 1,000 steps an episode", 3.101, 0.068, 453.0, 5.0, 3371.0),
+            ("C-MORL", _CMORL_PAGE, 3.43, None, 478.0, None, None),
+            ("D3PO", _D3PO, 3.76, 0.11, 511.0, 9.0, 30.0),
+            ("PG-MORL", _BESIDE, 2.62, None, None, None, None),
+        ],
+    ),
+    "mo-hopper-v5": (
+        1e7,
+        [
+            ("C-MORL", _CMORL, 2.194, 0.033, 182.0, 1.3, 54.0),
+            ("D3PO", _D3PO, 2.12, 0.16, 174.0, None, 4.0),
+            ("PG-MORL", _BESIDE, 1.59, None, None, None, None),
+        ],
+    ),
+    "mo-ant-v5": (
+        1e7,
+        [
+            ("C-MORL", _CMORL, 2.607, 0.261, 207.0, 15.0, 30.0),
+            ("D3PO", _D3PO, 2.68, 0.21, 199.0, 8.0, 4.0),
+            ("PG-MORL", _BESIDE, 0.94, None, None, None, None),
+            ("GPI-LS", _BESIDE, None, None, 241.0, None, None),
+        ],
+    ),
+}
+
+
+def published_class_c(problem: str) -> list[Published]:
+    """What others printed under C-MORL's protocol for one of its five problems."""
+    scale, rows = _CLASS_C.get(problem, (1.0, []))
+    return [
+        Published(method, "C", times(hv, scale), times(std, scale), eu, eu_std, source=source, sparsity=sparsity)
+        for method, source, hv, std, eu, eu_std, sparsity in rows
+    ]
+
+
+def times(value: float | None, scale: float) -> float | None:
+    """A printed number in units of one, if there is one."""
+    return None if value is None else value * scale
+
+
 def published_class_a(problem: str) -> list[Published]:
     """What others published under PGMORL's protocol for one of the six problems."""
     scale, rows = _CLASS_A.get(problem.removeprefix("ucb_moppo/"), (1.0, []))
     return [
-        Published(method, "A", hv * scale, None if std is None else std * scale, eu, None, source=source)
+        Published(method, "A", hv * scale, times(std, scale), eu, None, source=source)
         for method, source, hv, std, eu in rows
     ]
 

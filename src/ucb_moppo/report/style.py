@@ -20,7 +20,8 @@ from matplotlib.typing import LineStyleType
 from numpy.typing import NDArray
 
 from ucb_moppo.report.data import METHOD_ORDER, ComparedRun, Group, Section, describe_runs
-from ucb_moppo.training.picture import PLAIN_TEXT
+from ucb_moppo.store.guarded import write_below
+from ucb_moppo.store.picture import PLAIN_TEXT
 
 MATPLOTLIB_SETTINGS: dict[Any, Any] = {
     "axes.spines.top": False,
@@ -38,6 +39,8 @@ MATPLOTLIB_SETTINGS: dict[Any, Any] = {
 }
 # Okabe and Ito's colours, which people who do not see red and green alike can tell apart.
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000", "#B8A800")
+OBJECTIVE_COLOURS = (*PALETTE, "#7B3F00", "#8A8A8A")
+"""Of the first, second, … objective."""
 LINES_AND_MARKERS: tuple[tuple[LineStyleType, str], ...] = (("-", "o"), ("--", "s"), (":", "^"), ("-.", "D"))
 """Of the first, second, … group that has a colour."""
 DOMINATED = "0.82"
@@ -79,15 +82,15 @@ def finish_picture(figure: Figure, name: str, title: str, caption: str, runs: Se
     return Picture(name, title, f"{caption} Shown: {source}.", figure)
 
 
-def save_picture(picture: Picture, directory: Path, name: str) -> str:
-    """Write PNG and SVG; the SVG's text, for the page."""
-    directory.mkdir(parents=True, exist_ok=True)
+def save_picture(picture: Picture, out: Path, name: str) -> str:
+    """Write PNG and SVG into the report's folder of figures; the SVG's text, for the page."""
+    drawn, text = io.BytesIO(), io.StringIO()
     with matplotlib.rc_context(MATPLOTLIB_SETTINGS):
-        picture.figure.savefig(directory / f"{name}.png", dpi=160)
+        picture.figure.savefig(drawn, format="png", dpi=160)
         picture.figure.set_layout_engine("none")  # laid out once; doing it again takes half of the time
-        text = io.StringIO()
         picture.figure.savefig(text, format="svg", metadata={"Date": None})
-    (directory / f"{name}.svg").write_text(text.getvalue(), encoding="utf-8")
+    write_below(out, f"figures/{name}.png", drawn.getvalue())
+    write_below(out, f"figures/{name}.svg", text.getvalue().encode())
     return text.getvalue()
 
 
@@ -140,6 +143,11 @@ def weight_colours(weights: NDArray) -> NDArray:
     """Weights [n, m] as colours [n, 3]: each objective has one, and a weight mixes them."""
     corners = np.array([to_rgb(PALETTE[j % len(PALETTE)]) for j in range(weights.shape[1])])
     return np.clip(weights @ corners, 0, 1)
+
+
+def objective_colour(objective: int) -> str:
+    """The colour of points whose weight is largest there."""
+    return OBJECTIVE_COLOURS[objective % len(OBJECTIVE_COLOURS)]
 
 
 def weight_key(axes: Axes, objectives: Sequence[str]) -> None:

@@ -12,13 +12,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ucb_moppo.report.data import ComparedRun, Group, RunData, Section, indicator_labels, trained_steps
-from ucb_moppo.report.paper import PROTOCOLS, published, published_class_a
+from ucb_moppo.objectives.indicators import HYPERVOLUME_ERROR
+from ucb_moppo.report.data import (
+    ComparedRun,
+    Group,
+    RunData,
+    Section,
+    describe_discount,
+    indicator_labels,
+    trained_steps,
+)
+from ucb_moppo.report.paper import PROTOCOLS, Published, published, published_class_a, published_class_c
 from ucb_moppo.report.statistics import CONFIDENCE, Estimate, aggregate, estimate
+from ucb_moppo.store.guarded import write_below
 
 NONE = "–"
-PROTOCOL_CLASSES = {("gymnasium", 1000): "B", ("pgmorl", 500): "A"}
-"""The literature's name for a protocol and its horizon, with reference point 0."""
+PROTOCOL_CLASSES = {
+    ("gymnasium", 1000, 0.0, 1.0): "B",
+    ("pgmorl", 500, 0.0, 1.0): "A",
+    ("cmorl", 500, -100.0, 0.99): "C",
+}
+"""The literature's name for a protocol with its horizon, reference in every objective and discount."""
 FORMULA_SIGNS = ("=", "+", "-", "@", "\t")
 """What spreadsheets take for the beginning of a formula."""
 COMPARED = ("hypervolume", "expected_utility")
@@ -64,7 +78,8 @@ def summary_table(run: RunData) -> Table:
         ("state", describe_state(found)),
         ("objectives", ", ".join(run.objectives)),
         ("reference point", ", ".join(f"{x:g}" for x in run.reference_point)),
-        *((label, number(run.final(name))) for name, label in indicators.items()),
+        ("returns", describe_discount(run.discount) or "undiscounted"),
+        *((label, _found_cell(run, name)) for name, label in indicators.items()),
         ("policies kept", str(found.get("policies", NONE))),
         ("parameters kept", number(found.get("parameters"), digits=0)),
         *((label, number(found[name], digits=0)) for name, label in STEP_LABELS.items() if name in found),
@@ -75,6 +90,11 @@ def summary_table(run: RunData) -> Table:
     plain = tuple((label, bare.get(label, cell)) for label, cell in rows)
     title = f"What {run.name} found"
     return Table(f"summary-{run.name}", title, ("", "value"), tuple(rows), plain=(("name", "value"), plain))
+
+
+def _found_cell(run: RunData, name: str) -> str:
+    error = run.summary.get(HYPERVOLUME_ERROR) if name == "hypervolume" else None
+    return number_with_error(run.final(name), error)
 
 
 def describe_state(summary: Mapping[str, Any]) -> str:
@@ -127,9 +147,20 @@ def comparison_table(section: Section) -> Table:
         tuple(rows),
         "IQM: mean of the middle half of the seeds; below four seeds it is the mean. "
         "Intervals: percentile bootstrap over seeds. One seed has neither spread nor interval. "
-        f"{trained_steps(section.groups)}".strip(),
+        f"{trained_steps(section.groups)} {estimated_volumes(section.runs)}".strip(),
         (("method", "seeds", *fields), tuple(plain)),
         _best_methods(found),
+    )
+
+
+def estimated_volumes(runs: Sequence[ComparedRun]) -> str:
+    """Say which hypervolumes are estimates, and how far they may be off."""
+    errors = [run.summary.get(HYPERVOLUME_ERROR) or 0.0 for run in runs]
+    shares = [e / v for e, v in zip(errors, (run.final("hypervolume") for run in runs), strict=True) if e and v]
+    if not shares:
+        return ""
+    return (
+        f"HV of {len(shares)} of {len(runs)} runs is an estimate with a standard error of up to {max(shares):.1%}."
     )
 
 
@@ -177,56 +208,98 @@ def _range_cell(group: Group, name: str) -> str:
 
 
 def paper_table(section: Section) -> Table | None:
-    """The paper's numbers for this problem, a column per protocol, and ours where the protocol is the same."""
-    theirs = published(section.problem)
+    """Published numbers for this problem, columns per protocol, and ours where the protocol is the same."""
+    theirs, own = printed_for(section), protocol_class(section.first)
     if not theirs:
         return None
-    columns = ["method", "source", *(f"{name} (protocol {p})" for p in PROTOCOLS for name in ("HV", "EU"))]
+    shown = _shown_columns(theirs)
     rows = []
-    own = protocol_class(section.first)
-    if own is not None:
-        for group in section.groups:
-            found = [estimate(group.values(name)) for name in ("hypervolume", "expected_utility")]
-            cells = _cells_under(own, *(mean_and_std(one) for one in found))
-            rows.append((group.label, _own_source(found[0]), *cells))
-    for one in theirs + (published_class_a(section.problem) if own == "A" else []):
-        hv = plus_minus(one.hypervolume, one.hypervolume_std)
-        eu = plus_minus(one.expected_utility, one.expected_utility_std)
-        rows.append((one.method, one.source, *_cells_under(one.protocol, hv, eu)))
-    meanings = " ".join(f"Protocol {name}: {meaning}." for name, meaning in PROTOCOLS.items())
-    note = f"Numbers of different protocols are not comparable; the paper evaluated sampled actions. {meanings}"
-    if own is None:
-        note += " These runs have another horizon or reference point, so their numbers have no column here."
-    title = f"The paper's numbers for {section.problem}"
-    return Table(f"paper-{slug(section.title)}", title, tuple(columns), tuple(rows), note, _plain_paper(section))
+    for group in section.groups if own else ():
+        found = {name: estimate(group.values(name)) for name in PRINTED}
+        cells = {name: mean_and_std(one) for name, one in found.items()}
+        rows.append((group.label, _own_source(found["hypervolume"]), *_cells_under(own, cells, shown)))
+    rows += [(one.method, one.source, *_cells_under(one.protocol, _printed_cells(one), shown)) for one in theirs]
+    columns = ("method", "source", *(f"{PRINTED[name]} (protocol {p})" for p, name in shown))
+    plain = _plain_paper(section, theirs)
+    whose = "The paper's" if published(section.problem) else "Published"
+    title, note = f"{whose} numbers for {section.problem}", _paper_note(theirs, own)
+    return Table(f"paper-{slug(section.title)}", title, columns, tuple(rows), note, plain)
+
+
+PRINTED = {"hypervolume": "HV", "expected_utility": "EU", "sparsity": "SP"}
+"""What publications print, and how tables call it."""
+
+
+def printed_for(section: Section) -> list[Published]:
+    """The paper's numbers for a section's problem, and others of classes A and C where the section is of those."""
+    theirs, own = published(section.problem), protocol_class(section.first)
+    if own == "A":
+        theirs += published_class_a(section.problem)
+    return theirs + published_class_c(section.problem)
+
+
+def _shown_columns(theirs: Sequence[Published]) -> list[tuple[str, str]]:
+    """(protocol, indicator) of the columns: HV and EU of every protocol in print, others where they are printed."""
+    protocols = {one.protocol for one in theirs}
+    known = {(one.protocol, name) for one in theirs for name in PRINTED if getattr(one, name) is not None}
+    known |= {(protocol, name) for protocol in protocols for name in COMPARED}
+    return [(protocol, name) for protocol in PROTOCOLS for name in PRINTED if (protocol, name) in known]
+
+
+def _printed_cells(one: Published) -> dict[str, str]:
+    return {
+        "hypervolume": plus_minus(one.hypervolume, one.hypervolume_std),
+        "expected_utility": plus_minus(one.expected_utility, one.expected_utility_std),
+        "sparsity": number(one.sparsity),
+    }
+
+
+def _paper_note(theirs: Sequence[Published], own: str | None) -> str:
+    protocols = [name for name in PROTOCOLS if name in {one.protocol for one in theirs}]
+    parts = ["Numbers of different protocols are not comparable;"]
+    if "B" in protocols:
+        parts.append("the paper evaluated sampled actions.")
+    if "C" in protocols:
+        parts.append(
+            "the archives of C-MORL and the fronts of D3PO were chosen by the episodes that they are reported by, "
+            "ours were not."
+        )
+    parts += [f"Protocol {name}: {PROTOCOLS[name]}." for name in protocols]
+    if own not in protocols:
+        parts.append(
+            "These runs have another horizon, reference point or discount, so their numbers have no column here."
+        )
+    return " ".join(parts)
 
 
 def _own_source(one: Estimate) -> str:
     return f"this report, {one.num} seed{'s' * (one.num != 1)}"
 
 
-def _plain_paper(section: Section) -> Plain:
+def _plain_paper(section: Section, theirs: Sequence[Published]) -> Plain:
     """A row per method and source; the protocol is a column of its own."""
     rows: list[tuple[object, ...]] = []
     own = protocol_class(section.first)
     for group in section.groups if own else ():
-        hv, eu = (estimate(group.values(name)) for name in COMPARED)
-        rows.append((group.label, _own_source(hv), own, hv.mean, hv.std, eu.mean, eu.std))
-    for one in published(section.problem) + (published_class_a(section.problem) if own == "A" else []):
+        hv, eu, sparsity = (estimate(group.values(name)) for name in PRINTED)
+        rows.append((group.label, _own_source(hv), own, hv.mean, hv.std, eu.mean, eu.std, sparsity.mean))
+    for one in theirs:
         hv_eu = (one.hypervolume, one.hypervolume_std, one.expected_utility, one.expected_utility_std)
-        rows.append((one.method, one.source, one.protocol, *hv_eu))
-    return ("method", "source", "protocol", "HV mean", "HV std", "EU mean", "EU std"), tuple(rows)
+        rows.append((one.method, one.source, one.protocol, *hv_eu, one.sparsity))
+    return ("method", "source", "protocol", "HV mean", "HV std", "EU mean", "EU std", "SP mean"), tuple(rows)
 
 
 def protocol_class(run: ComparedRun) -> str | None:
-    """The class a run's numbers belong to: A is PGMORL's, B that of the paper's MOPPO columns; None: neither."""
-    config = run.config
+    """The class a run's numbers belong to: A is PGMORL's, B that of the paper's MOPPO columns, C C-MORL's."""
+    config, references = run.config, set(run.reference_point)
+    if len(references) != 1:
+        return None
     protocol, horizon = str(config.get("protocol", "gymnasium")), int(config.get("horizon") or 0)
-    return None if any(run.reference_point) else PROTOCOL_CLASSES.get((protocol, horizon))
+    return PROTOCOL_CLASSES.get((protocol, horizon, references.pop(), run.discount))
 
 
-def _cells_under(protocol: str, hv: str, eu: str) -> list[str]:
-    return [cell for p in PROTOCOLS for cell in ((hv, eu) if p == protocol else (NONE, NONE))]
+def _cells_under(protocol: str | None, cells: Mapping[str, str], shown: Sequence[tuple[str, str]]) -> list[str]:
+    return [cells[name] if own == protocol else NONE for own, name in shown]
 
 
 def aggregate_table(sections: Sequence[Section]) -> Table:
@@ -264,6 +337,11 @@ def number(value: float | None, digits: int = 4) -> str:
     if digits == 0 or isinstance(value, int):
         return f"{value:,.0f}"
     return format_alike(value, digits=digits)[0]
+
+
+def number_with_error(value: float | None, error: float | None) -> str:
+    """A number, or an estimate with its standard error: ≈ 5.600e6 ± 0.012e6."""
+    return number(value) if value is None or not error else "≈ " + " ± ".join(format_alike(value, error))
 
 
 def format_alike(*values: float, digits: int = 4) -> list[str]:
@@ -396,12 +474,7 @@ def to_html(table: Table) -> str:
     return f'<div class="table"><table>{caption}{head}<tbody>{body}</tbody></table></div>{note}'
 
 
-def write_table(table: Table, directory: Path) -> list[Path]:
-    """The table in all three file formats."""
-    directory.mkdir(parents=True, exist_ok=True)
-    written = []
+def write_table(table: Table, out: Path) -> None:
+    """The table in all three file formats, in the report's folder of tables."""
     for suffix, make in (("csv", to_csv), ("md", to_markdown), ("tex", to_latex)):
-        path = directory / f"{slug(table.name)}.{suffix}"
-        path.write_text(make(table), encoding="utf-8")
-        written.append(path)
-    return written
+        write_below(out, f"tables/{slug(table.name)}.{suffix}", make(table).encode())

@@ -31,11 +31,19 @@ from ucb_moppo.report.data import (
     load_all,
     make_sections,
 )
-from ucb_moppo.report.fronts import front_picture, growth_picture, overlay_picture
+from ucb_moppo.report.fronts import (
+    front_picture,
+    growth_picture,
+    overlay_pairs_picture,
+    overlay_picture,
+    pairs_picture,
+)
 from ucb_moppo.report.page import Block, figure_element, folded, make_page
+from ucb_moppo.report.paired import paired_table
 from ucb_moppo.report.style import MATPLOTLIB_SETTINGS, Picture, save_picture
 from ucb_moppo.report.tables import Table
 from ucb_moppo.report.weight_search import selection_picture, surrogate_picture
+from ucb_moppo.store.guarded import write_below
 from ucb_moppo.training.interpolate import read_study
 
 PAGE = "index.html"
@@ -73,10 +81,8 @@ class ReportWriter:
             if isinstance(run, RunData):
                 self._add_run(run)
         page = make_page(self._title(sections), describe_runs(self.runs), self.blocks, self._footer(), self.scripts)
-        self.out.mkdir(parents=True, exist_ok=True)
-        path = self.out / PAGE
-        path.write_text(page, encoding="utf-8")
-        return path
+        write_below(self.out, PAGE, page.encode())
+        return self.out / PAGE
 
     def _title(self, sections: list[Section]) -> str:
         if len(self.runs) == 1:
@@ -88,7 +94,7 @@ class ReportWriter:
         """What several problems of one protocol say together."""
         found = [benchmark.overview_table(sections), tables.aggregate_table(sections)]
         if len(benchmark.all_labels(sections)) > 1:
-            found.append(benchmark.improvement_table(sections))
+            found += comparisons(sections)
         if protocol == USUAL_PROTOCOL:
             title = "All problems"
         else:
@@ -101,15 +107,17 @@ class ReportWriter:
         paper = tables.paper_table(section)
         if len(section.runs) == 1 and isinstance(section.first, RunData):
             if paper is not None:
-                self._block(f"{section.title} in the paper").parts.append(self._table(paper))
+                self._block(f"{section.title} in print").parts.append(self._table(paper))
             return
         parts = self._block(f"{section.title}: methods side by side").parts
         parts.append(self._table(tables.comparison_table(section)))
         if len(section.groups) > 1:
-            parts.append(self._table(benchmark.improvement_table([section])))
+            parts += [self._table(table) for table in comparisons([section])]
         parts += [self._figure(bands_picture(section, over)) for over in COST_AXES]
         parts.append(self._table(benchmark.efficiency_table(section)))
         parts.append(self._figure(overlay_picture(section)))
+        if len(section.first.objectives) > 3:
+            parts.append(self._figure(overlay_pairs_picture(section)))
         parts += [self._table(make(section)) for make in (tables.kept_table, benchmark.costs_table)]
         if paper is not None:
             parts.append(self._table(paper))
@@ -122,6 +130,8 @@ class ReportWriter:
         parts = self._block(f"Run {run.name}").parts
         parts.append(self._table(tables.summary_table(run)))
         parts.append(self._figure(front_picture(run)))
+        if len(run.objectives) > 3:
+            parts.append(self._figure(pairs_picture(run)))
         if len(run.objectives) == 3:
             parts.append(self._rotatable(run))
         parts.append(folded("All points of the front", self._table(tables.points_table(run))))
@@ -145,11 +155,11 @@ class ReportWriter:
 
     def _figure(self, picture: Picture) -> str:
         name = tables.slug(picture.name)
-        svg = save_picture(picture, self.out / "figures", name)
+        svg = save_picture(picture, self.out, name)
         return figure_element(svg, picture.title, picture.caption, name)
 
     def _table(self, table: Table) -> str:
-        tables.write_table(table, self.out / "tables")
+        tables.write_table(table, self.out)
         return tables.to_html(table)
 
     def _rotatable(self, run: RunData) -> str:
@@ -163,6 +173,12 @@ class ReportWriter:
     def _footer(self) -> str:
         version = importlib.metadata.version("ucb-moppo")
         return f"Made by ucb-moppo {html.escape(version)} with <code>{html.escape(self.command)}</code>"
+
+
+def comparisons(sections: Sequence[Section]) -> list[Table]:
+    """Whether one method beats another, and by how much where seeds can be paired."""
+    paired = paired_table(sections)
+    return [benchmark.improvement_table(sections), *([] if paired is None else [paired])]
 
 
 def _study(run: RunData) -> dict[str, NDArray] | None:

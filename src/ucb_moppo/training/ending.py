@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from numpy.typing import NDArray
 
 from ucb_moppo.config import RunConfig
-from ucb_moppo.engine.evaluation import Evaluation, evaluate, evaluation_width
+from ucb_moppo.engine.environments import environments_of
+from ucb_moppo.engine.evaluation import evaluate_apart
 from ucb_moppo.engine.held_out import HeldOut, evaluate_held_out
 from ucb_moppo.engine.learner import Snapshot, StageRecord
 from ucb_moppo.engine.probes import spread_weights
-from ucb_moppo.envs import make_batch
-from ucb_moppo.envs.base import BatchEnv
 from ucb_moppo.objectives.indicators import measure
 from ucb_moppo.policy.actors import actors_from_tensors
 from ucb_moppo.spec import EnvSpec
@@ -64,16 +63,13 @@ def measure_ending(config: RunConfig, spec: EnvSpec, snapshot: Snapshot, record:
     if not config.held_out:
         return None
 
-    def make(num_envs: int) -> BatchEnv:
-        return make_batch(
-            config.problem, num_envs, config.threads, spec.horizon, spec.reference_point, config.protocol
-        )
-
+    make = partial(environments_of(config), num_threads=config.threads)
     weights, returns, steps = snapshot.weights, record.returns, 0
     count = affordable_weights(config, snapshot, record)
     if count > weights.size // (spec.num_objectives * num_subspaces(config)):
         weights = spread_weights(config.division, spec.num_objectives, len(snapshot.weights), count)
-        finer = evaluate_snapshot(snapshot, weights, config.episodes, make)
+        actors = actors_from_tensors(snapshot.tensors, snapshot.network)
+        finer = evaluate_apart(actors, weights, make, config.episodes, discount=config.evaluation_discount)
         returns, steps = finer.returns, finer.steps
     held_out = evaluate_held_out(
         snapshot.tensors,
@@ -84,8 +80,12 @@ def measure_ending(config: RunConfig, spec: EnvSpec, snapshot: Snapshot, record:
         episodes=config.held_out,
         reference_point=spec.reference_point,
         extra=config.indicators,
+        discount=config.evaluation_discount,
+        divisions=config.utility_divisions,
     )
-    return Ending(weights, returns, measure(returns, spec.reference_point), held_out, steps)
+    return Ending(
+        weights, returns, measure(returns, spec.reference_point, config.utility_divisions), held_out, steps
+    )
 
 
 def num_subspaces(config: RunConfig) -> int:
@@ -96,7 +96,7 @@ def num_subspaces(config: RunConfig) -> int:
 def affordable_weights(config: RunConfig, snapshot: Snapshot, record: StageRecord) -> int:
     """Weights of each sub-space that the front can be chosen from, by how long episodes are now.
 
-    None where policies do not depend on a weight, or have diverged.
+    0 where policies do not depend on a weight.
     """
     subspaces = num_subspaces(config)
     if not snapshot.network.conditioned or len(snapshot.weights) not in (1, subspaces):
@@ -104,11 +104,3 @@ def affordable_weights(config: RunConfig, snapshot: Snapshot, record: StageRecor
     left = SHARE * record.training_steps - record.evaluation_steps
     per_weight = subspaces * config.episodes * max(1.0, record.episode_steps)
     return min(MAX_WEIGHTS, MAX_WEIGHTS_IN_ALL // subspaces, int(0.95 * left / per_weight))
-
-
-def evaluate_snapshot(snapshot: Snapshot, weights: NDArray, episodes: int, make: Any) -> Evaluation:
-    """Evaluate K policies under weights [K, W, m], from the initial states that stages see."""
-    num_policies, num_weights, _ = weights.shape
-    actors = actors_from_tensors(snapshot.tensors, snapshot.network)
-    with closing(make(num_policies * min(num_weights * episodes, evaluation_width(num_policies)))) as env:
-        return evaluate(actors, weights, env, episodes)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib.metadata
 import platform
 import warnings
-from collections.abc import Mapping
-from contextlib import closing, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from ucb_moppo.config import RunConfig
-from ucb_moppo.engine.learner import Diverged, Event, Iteration, Learner, Snapshot, StageRecord
+from ucb_moppo.engine.learner import Diverged, Iteration, Learner, Snapshot, StageRecord
 from ucb_moppo.errors import Interrupted, UcbMoppoWarning
 from ucb_moppo.registry import METHODS
 from ucb_moppo.spec import EnvSpec
@@ -23,7 +23,8 @@ from ucb_moppo.store.checkpoint import (
     write_checkpoint,
 )
 from ucb_moppo.store.policy_file import spec_to_json
-from ucb_moppo.store.writer import RunWriter
+from ucb_moppo.store.writer import RunWriter, front_csv
+from ucb_moppo.training.callbacks import NO_CALLBACKS, Callbacks
 from ucb_moppo.training.ending import Ending, measure_ending
 from ucb_moppo.training.numerics import describe_numerics
 from ucb_moppo.training.reporter import Reporter
@@ -44,9 +45,15 @@ PACKAGES = (
 
 
 def record_run(
-    learner: Learner, recorder: Recorder, reporter: Reporter, stop: StopRequest, deadline: Deadline
+    learner: Learner,
+    recorder: Recorder,
+    reporter: Reporter,
+    stop: StopRequest,
+    deadline: Deadline,
+    callbacks: Callbacks = NO_CALLBACKS,
 ) -> None:
-    """Train to the end or until a signal or the deadline; leave in the run's directory what every stage found."""
+    """Train to the end or until a signal, a callback or the deadline; leave in the run's directory what every stage
+    found."""
     recorder.save_first(learner)
     with closing(learner.run()) as events:
         for event in events:
@@ -58,28 +65,52 @@ def record_run(
                 reporter.stage(event)
             else:
                 reporter.iteration(event.iteration)
+            with saved_if_it_fails(learner, recorder):
+                asked = callbacks.ask(event)
             if stop.signal is not None and not learner.finished:
                 recorder.save(learner)
                 raise Interrupted(recorder.describe_stop(learner), stop.signal)
-            if is_under_way(event, recorder.config) and deadline.passed:
+            reason = reason_to_end(event, recorder.config, asked, deadline)
+            if reason is not None:
                 break
             recorder.save_if_due(learner, event)
         else:
             return
     recorder.save(learner)  # first: what follows is outside the schedule, and a run that continues drops it
-    end_early(learner, recorder, reporter)
+    if isinstance(event, StageRecord):
+        recorder.write_end(learner.snapshot(), event, reason)
+    else:
+        callbacks.ask(end_early(learner, recorder, reporter, reason))
 
 
-def is_under_way(event: Event, config: RunConfig) -> bool:
-    """Whether a stage is being trained: not where it has been evaluated, nor where only that is left to do."""
-    return isinstance(event, Iteration) and event.iteration < config.num_iterations
+@contextmanager
+def saved_if_it_fails(learner: Learner, recorder: Recorder) -> Iterator[None]:
+    """Save the learner as it stands where the user's own code fails: the run can then be continued."""
+    try:
+        yield
+    except BaseException:
+        recorder.save(learner)
+        raise
 
 
-def end_early(learner: Learner, recorder: Recorder, reporter: Reporter) -> None:
-    """Evaluate a run whose time is up, as the last of what it leaves."""
+def reason_to_end(event: Iteration | StageRecord, config: RunConfig, asked: bool, deadline: Deadline) -> str | None:
+    """Why a run is to end here, if it is: not where it ends anyway, or has only its last evaluation before it.
+
+    Time that is up waits for the next iteration: where a stage has just been evaluated, another evaluation is vain.
+    """
+    if event.iteration >= config.num_iterations or (isinstance(event, StageRecord) and event.finished):
+        return None
+    if asked:
+        return "callback"
+    return "max_seconds" if isinstance(event, Iteration) and deadline.passed else None
+
+
+def end_early(learner: Learner, recorder: Recorder, reporter: Reporter, stopped: str) -> StageRecord:
+    """Evaluate a run that ends inside a stage, as the last of what it leaves."""
     record = learner.evaluate_early()
-    recorder.write_stage(learner.snapshot(), record, stopped="max_seconds")
+    recorder.write_stage(learner.snapshot(), record, stopped)
     reporter.stage(record)
+    return record
 
 
 def warn_of_divergence(event: Diverged) -> None:
@@ -119,6 +150,14 @@ class Recorder:
             snapshot.tensors,
             summarise(self.config, self.spec, snapshot, record, stopped, ending),
             None if ending is None else ending.front(),
+        )
+
+    def write_end(self, snapshot: Snapshot, record: StageRecord, stopped: str) -> None:
+        """Say of a stage that has been written that the run ends with it, and measure its front."""
+        ending = measure_ending(self.config, self.spec, snapshot, record)
+        self.writer.write_end(
+            summarise(self.config, self.spec, snapshot, record, stopped, ending),
+            front_csv(snapshot.weights, record.returns) if ending is None else ending.front(),
         )
 
     def save_first(self, learner: Learner) -> None:
@@ -210,6 +249,7 @@ def summarise(
         "seed": config.seed,
         "objectives": list(spec.objectives),
         "reference_point": list(spec.reference_point),
+        "evaluation_discount": config.evaluation_discount,
         "finished": record.finished,
         **found,
         "policies": len(snapshot.weights),

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ucb_moppo.config import RunConfig, from_json, resolve
-from ucb_moppo.engine.evaluation import evaluate, evaluation_width
+from ucb_moppo.config import RunConfig, from_run, resolve
+from ucb_moppo.engine.environments import environments_of
+from ucb_moppo.engine.evaluation import evaluate_apart
 from ucb_moppo.engine.held_out import evaluate_held_out
 from ucb_moppo.engine.probes import spread_weights
-from ucb_moppo.envs import make_batch
-from ucb_moppo.envs.base import BatchEnv
 from ucb_moppo.errors import ConfigError, RunFormatError
 from ucb_moppo.objectives.indicators import measure
 from ucb_moppo.policy.actors import Actors, actors_from_tensors
@@ -33,7 +32,7 @@ def load_actors(run: Run) -> Actors:
 def load_config(run: Run) -> RunConfig:
     """What a run's settings resolve to, from its own files alone."""
     announce_imports(run.path / CONFIG, run.config)
-    return resolve(from_json(run.config), run.spec)
+    return resolve(from_run(run.config), run.spec)
 
 
 def subspace_weights(run: Run, weights_per_policy: int | None) -> NDArray:
@@ -76,6 +75,7 @@ def evaluate_run(
     out: Path | None = None,
     threads: int = 0,
     sampled: bool = False,
+    discount: float | None = None,
 ) -> dict[str, Any]:
     """Indicators of a run's policies on ``weights_per_policy`` weights each; the front goes to ``out``.
 
@@ -85,20 +85,22 @@ def evaluate_run(
     for name, value in (("weights-per-policy", weights_per_policy), ("episodes", episodes)):
         if value is not None and value < 1:
             raise ConfigError(f"--{name} is {value}; it must be at least 1")
+    if discount is not None and not 0 < discount <= 1:
+        raise ConfigError(f"--discount is {discount}; it must lie in (0, 1], 1 for undiscounted returns")
+    if held_out is not None and held_out < 0:
+        raise ConfigError(f"--held-out is {held_out}; it must be 0 (measure nothing again) or more")
     run = load_run(path)
     config, spec = load_config(run), run.spec
     episodes, held_out = episodes or config.episodes, config.held_out if held_out is None else held_out
+    discount = config.evaluation_discount if discount is None else discount
     if sampled:
         check_can_sample(run)
         held_out = 0
     weights = subspace_weights(run, weights_per_policy)
 
-    def make(num_envs: int) -> BatchEnv:
-        return make_batch(config.problem, num_envs, threads, spec.horizon, spec.reference_point, config.protocol)
-
-    with closing(make(len(weights) * min(weights.shape[1] * episodes, evaluation_width(len(weights))))) as env:
-        result = evaluate(load_actors(run), weights, env, episodes, sampled=sampled)
-    found, measured = measure(result.returns, spec.reference_point), None
+    make = partial(environments_of(config), num_threads=threads)
+    result = evaluate_apart(load_actors(run), weights, make, episodes, sampled=sampled, discount=discount)
+    found, measured = measure(result.returns, spec.reference_point, config.utility_divisions), None
     if held_out:
         measured = evaluate_held_out(
             run.tensors(),
@@ -108,6 +110,8 @@ def evaluate_run(
             make,
             episodes=held_out,
             reference_point=spec.reference_point,
+            discount=discount,
+            divisions=config.utility_divisions,
         )
         found = measured.indicators
     if out is not None:
@@ -118,6 +122,7 @@ def evaluate_run(
         "episodes": episodes,
         "held_out": held_out,
         "actions": "sampled" if sampled else "deterministic",
+        "evaluation_discount": discount,
         "evaluation_steps": result.steps + (0 if measured is None else measured.steps),
         **found,
     }

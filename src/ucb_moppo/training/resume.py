@@ -8,15 +8,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ucb_moppo.config import from_json, override, resolve, setting_types
+from ucb_moppo.config import from_run, override, resolve, setting_types
 from ucb_moppo.errors import ConfigError, DamagedFileError, DisagreementError, FormatVersionError
 from ucb_moppo.registry import METHODS
+from ucb_moppo.spec import EnvSpec
 from ucb_moppo.store.checkpoint import clean_debris, find_checkpoint
 from ucb_moppo.store.guarded import read_bytes
 from ucb_moppo.store.layout import CONFIG, LIMITS, METRICS, check_holds_run, read_manifest
 from ucb_moppo.store.lock import locked
 from ucb_moppo.store.run import Run
 from ucb_moppo.store.storage import parse_object
+from ucb_moppo.training.callbacks import NO_CALLBACKS, Callbacks
 from ucb_moppo.training.imports import announce_imports
 from ucb_moppo.training.record import make_facts
 from ucb_moppo.training.reporter import Reporter
@@ -34,6 +36,7 @@ def resume_run(
     max_seconds: float | None = None,
     executor: str | None = None,
     ray_address: str | None = None,
+    callbacks: Callbacks = NO_CALLBACKS,
 ) -> Run:
     """Continue the run in the directory ``path``, on the executor it had unless another is named."""
     deadline = Deadline(max_seconds)
@@ -43,7 +46,7 @@ def resume_run(
         check_continuable(path)
         stored = parse_object(read_bytes(path, CONFIG, LIMITS[CONFIG]), path / CONFIG)
         announce_imports(path / CONFIG, stored)
-        settings = from_json(stored)
+        settings = from_run(stored)
         check_resumable(path, settings.method)
         known = setting_types(type(settings))
         elsewhere = {"executor": executor, "ray_address": ray_address}
@@ -53,12 +56,12 @@ def resume_run(
         check_trainable(config, spec)
         checkpoint = find_checkpoint(path)
         if checkpoint is not None:
-            check_agreement(path, checkpoint.facts, make_facts(config, spec), force)
+            check_agreement(path, checkpoint.facts, make_facts(config, spec), spec, force)
         elif (path / METRICS).exists():
             raise DamagedFileError(
                 f"{path / 'checkpoints'} is missing: there is nothing to continue from; train again"
             )
-        return execute(config, spec, path, reporter, deadline, checkpoint)
+        return execute(config, spec, path, reporter, deadline, checkpoint, callbacks)
 
 
 def check_continuable(path: Path) -> None:
@@ -77,11 +80,13 @@ def check_resumable(path: Path, method: str) -> None:
         raise ConfigError(f"{path} is a run of {method}, which cannot be continued: train it again")
 
 
-def check_agreement(path: Path, saved: Mapping[str, Any], now: Mapping[str, Any], force: bool) -> None:
+def check_agreement(
+    path: Path, saved: Mapping[str, Any], now: Mapping[str, Any], spec: EnvSpec, force: bool
+) -> None:
     """Refuse to continue a run under other conditions than it was saved under, unless told to."""
     if "numerics" not in saved:  # of a version that did not note them
         now = {name: value for name, value in now.items() if name != "numerics"}
-    before = {name: saved.get(name) for name in now} | {"config": completed(saved.get("config"))}
+    before = {name: saved.get(name) for name in now} | {"config": completed(saved.get("config"), spec)}
     changes = list(differences(before, json.loads(json.dumps(now))))
     if changes and not force:
         raise DisagreementError(
@@ -90,10 +95,10 @@ def check_agreement(path: Path, saved: Mapping[str, Any], now: Mapping[str, Any]
         )
 
 
-def completed(config: Any) -> Any:
-    """A saved config with the defaults of settings that did not exist when it was saved; as it is if unreadable."""
+def completed(config: Any, spec: EnvSpec) -> Any:
+    """A saved config with what settings that did not exist yet resolve to; as it is if unreadable."""
     with suppress(ConfigError, TypeError):
-        return json.loads(json.dumps(from_json(config).to_json()))
+        return json.loads(json.dumps(resolve(from_run(config), spec).to_json()))
     return config
 
 

@@ -4,43 +4,66 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
-from ucb_moppo.config import MoppoConfig, PeerConfig, RunConfig, RunSettings, resolve
+from ucb_moppo.config import MoppoConfig, PeerConfig, RunConfig, RunSettings, override, resolve
 from ucb_moppo.engine.learner import Learner
 from ucb_moppo.engine.trainer import Trainer
-from ucb_moppo.envs import make_spec
+from ucb_moppo.envs import make_spec, measure_scales
 from ucb_moppo.registry import METHODS
 from ucb_moppo.runtime.executor import make_executor
 from ucb_moppo.spec import EnvSpec
 from ucb_moppo.store.checkpoint import Checkpoint
 from ucb_moppo.store.layout import PICTURE, check_directory, fresh_directory
 from ucb_moppo.store.lock import locked
+from ucb_moppo.store.picture import draw_front
 from ucb_moppo.store.run import Run
-from ucb_moppo.training.picture import draw_front
+from ucb_moppo.training.callbacks import NO_CALLBACKS, Callbacks
 from ucb_moppo.training.record import Recorder, record_run
 from ucb_moppo.training.reporter import Reporter
 from ucb_moppo.training.stop import Deadline, StopRequest
 
 
 def train_run(
-    settings: RunSettings, out: str | Path | None, reporter: Reporter, max_seconds: float | None = None
+    settings: RunSettings,
+    out: str | Path | None,
+    reporter: Reporter,
+    max_seconds: float | None = None,
+    callbacks: Callbacks = NO_CALLBACKS,
 ) -> Run:
     """Train what ``settings`` say into the directory ``out``; everything wrong with them is found first."""
     deadline = Deadline(max_seconds)
     spec = spec_of(settings)
-    config = resolve(settings, spec)
+    config = resolve(with_scales(settings), spec)
     check_trainable(config, spec)
     path = Path(out) if out is not None else fresh_directory(config.problem, config.method, config.seed)
     check_directory(path)
     with locked(path):
         check_directory(path)
-        return execute(config, spec, path, reporter, deadline)
+        return execute(config, spec, path, reporter, deadline, callbacks=callbacks)
+
+
+def prepare_learner(settings: RunSettings) -> Learner:
+    """What trains as ``settings`` say, to be stepped by hand: nothing is written, and the caller closes it."""
+    spec = spec_of(settings)
+    config = resolve(settings, spec)
+    check_trainable(config, spec)
+    return make_learner(config, spec, perf_counter())
 
 
 def spec_of(settings: RunSettings) -> EnvSpec:
     """The problem that the settings name, as they set it up."""
     return make_spec(settings.problem, settings.horizon, settings.reference_point, settings.protocol)
+
+
+def with_scales(settings: RunSettings) -> RunSettings:
+    """The settings with the scales of a problem's objectives, where they have to be found out by trying."""
+    if settings.objective_scales is not None:
+        return settings
+    return override(
+        settings, objective_scales=measure_scales(settings.problem, settings.protocol, settings.horizon)
+    )
 
 
 def check_trainable(config: RunConfig, spec: EnvSpec) -> None:
@@ -59,6 +82,7 @@ def execute(
     reporter: Reporter,
     deadline: Deadline,
     checkpoint: Checkpoint | None = None,
+    callbacks: Callbacks = NO_CALLBACKS,
 ) -> Run:
     """Train from the beginning or from a checkpoint to the end. The caller holds the run's lock."""
     with StopRequest() as stop:
@@ -69,7 +93,7 @@ def execute(
             if not learner.finished:
                 reporter.start(config, learner.plan(), path)
             recorder = Recorder(path, config, spec, learner, checkpoint)
-            record_run(learner, recorder, reporter, stop, deadline)
+            record_run(learner, recorder, reporter, stop, deadline, callbacks)
         finally:
             reporter.stop()
             learner.close()

@@ -23,6 +23,7 @@ from ucb_moppo.report.tables import slug
 from ucb_moppo.store.run import Run
 from ucb_moppo.viewer import figures, page_layout
 from ucb_moppo.viewer.choice import Choice, choice_at, choose, find_neighbours
+from ucb_moppo.viewer.chooser import make_chooser
 from ucb_moppo.viewer.renderer import Renderer
 from ucb_moppo.viewer.sources import MAIN, OTHER, Source
 from ucb_moppo.viewer.video import find_video, read_video
@@ -62,6 +63,7 @@ def make_app(sources: Mapping[str, Source], renderer: Renderer, host: str = "127
     follow_preference(app, sources)
     follow_stage(app, sources)
     follow_video(app, sources, renderer)
+    make_chooser(app.server, sources, renderer, INDEX, app.title)
     return app
 
 
@@ -246,7 +248,7 @@ def follow_preference(app: Dash, sources: Mapping[str, Source]) -> None:
         preference = to_preference(shares, len(data.objectives))
         chosen, other = choose(data, preference), compared_choice(sources, preference)
         near = find_neighbours(data, chosen)
-        figure = figures.front_figure(data, chosen, [n.choice for n in near], other, view == "rotate")
+        figure = figures.front_figure(data, chosen, [n.choice for n in near], other, view)
         return (
             figure,
             page_layout.picked_panel(data, preference, chosen, near, other),

@@ -27,6 +27,13 @@ LAYOUT: dict[str, Any] = {
 }
 
 
+VIEWS = {
+    3: {"flat": "projections", "rotate": "rotate in 3-D"},
+    4: {"flat": "a line for each point", "pairs": "every pair of objectives"},
+}
+"""Ways to look at a front of so many objectives (four: or more), and what the page calls them."""
+
+
 def pairs(num_objectives: int) -> list[tuple[int, int]]:
     """The pairs of objectives that are plotted against each other."""
     return list(combinations(range(num_objectives), 2))
@@ -37,13 +44,15 @@ def front_figure(
     chosen: Choice,
     neighbours: Sequence[Choice],
     other: tuple[RunData, Choice] | None = None,
-    rotate: bool = False,
+    view: str = "flat",
 ) -> go.Figure:
-    """The front with the chosen point, its neighbours and, laid over it, another run's."""
+    """The front with the chosen point, its neighbours and, laid over it, another run's; ``view`` as in `VIEWS`."""
     layers = make_layers(data, chosen, neighbours, other)
+    if len(data.objectives) > 3 and view == "pairs":
+        return pairs_figure(data.objectives, layers)
     if len(data.objectives) > 3:
         return parallel_figure(data.objectives, layers, front_limits(data, other))
-    if len(data.objectives) == 3 and rotate:
+    if len(data.objectives) == 3 and view == "rotate":
         return rotating_figure(data.objectives, layers)
     return projection_figure(data.objectives, layers)
 
@@ -160,6 +169,34 @@ def rotating_figure(objectives: Sequence[str], layers: Sequence[Layer]) -> go.Fi
     }
     scene |= {"aspectmode": "cube", "camera": CAMERA}
     return figure.update_layout(**LAYOUT, scene=scene)
+
+
+def pairs_figure(objectives: Sequence[str], layers: Sequence[Layer]) -> go.Figure:
+    """Every objective against every other, as a matrix of which the upper half would be the same again."""
+    figure, values = go.Figure(), "%{xaxis.title.text} %{x:,.4g}<br>%{yaxis.title.text} %{y:,.4g}"
+    for layer in layers:
+        if not len(layer["points"]):
+            continue
+        marker = dict(layer["marker"])
+        marker["size"] = max(3, marker["size"] * 0.6)
+        columns = [
+            {"label": name.replace(" ", "<br>"), "values": layer["points"][:, j]}
+            for j, name in enumerate(objectives)
+        ]
+        figure.add_trace(
+            go.Splom(
+                dimensions=columns,
+                name=layer["name"],
+                marker=marker,
+                text=layer["text"],
+                hovertemplate=f"%{{text}}<br>{values}<extra></extra>",
+                diagonal={"visible": False},
+                showupperhalf=False,
+            )
+        )
+    small = {"tickfont": {"size": 9}, "title": {"font": {"size": 10}}, "nticks": 3}
+    numbers = ["", *range(2, len(objectives) + 1)]  # plotly counts axes from nothing and 2
+    return figure.update_layout(**LAYOUT, **{f"{a}axis{n}": small for a in "xy" for n in numbers})
 
 
 def front_limits(data: RunData, other: tuple[RunData, Choice] | None) -> NDArray:

@@ -10,9 +10,11 @@ from dash import dcc, html
 from dash.development.base_component import Component
 from numpy.typing import NDArray
 
-from ucb_moppo.report.data import RunData
-from ucb_moppo.report.tables import describe_state, number
+from ucb_moppo.objectives.indicators import HYPERVOLUME_ERROR
+from ucb_moppo.report.data import RunData, describe_discount
+from ucb_moppo.report.tables import describe_state, number, number_with_error
 from ucb_moppo.viewer.choice import Choice, Neighbour
+from ucb_moppo.viewer.figures import VIEWS
 from ucb_moppo.viewer.renderer import VideoProgress
 from ucb_moppo.viewer.sources import MAIN, RunReading
 
@@ -26,7 +28,20 @@ POINTS_IN_WORDS = (
     "A point is a policy under one weight, which shows when you point at it and in its colour; the large red mark "
     "is what your preference picks."
 )
-LINES_IN_WORDS = "A line is a policy under one weight; the thick red one is what your preference picks."
+LINES_IN_WORDS = "A line or point is a policy under one weight; the thick red one is what your preference picks."
+
+
+PAGES = {"explore": ("Explore the front", "/"), "choose": ("Which policy do I deploy?", "/choose/")}
+"""The viewer's pages: their words and where they are."""
+
+
+def navigation(current: str) -> Component:
+    """Links to all pages; that to this one says so."""
+    here: dict[str, Any] = {"aria-current": "page"}
+    links = [
+        html.A(words, href=place, **(here if name == current else {})) for name, (words, place) in PAGES.items()
+    ]
+    return html.Nav(links, className="pages", **aria_label("Pages"))
 
 
 def aria_label(label: str) -> dict[str, Any]:
@@ -57,6 +72,7 @@ def page(reading: RunReading, other: RunData | None) -> list[Component]:
     return [
         html.Header(
             [
+                navigation("explore"),
                 html.H1(f"{data.problem}: what would you like more of?"),
                 html.P(status_text(data, other), id="status", className="quiet"),
             ]
@@ -74,19 +90,25 @@ def quiet(text: str) -> Component:
 
 
 def left_column(data: RunData) -> Component:
-    views = [{"label": "projections", "value": "flat"}, {"label": "rotate in 3-D", "value": "rotate"}]
-    style = {} if len(data.objectives) == 3 else {"display": "none"}
+    known = VIEWS.get(min(4, len(data.objectives)), {})
+    views = [{"label": label, "value": value} for value, label in known.items()]
+    style = {} if views else {"display": "none"}
     front = html.Section(
         [
             html.H2("The front"),
             html.Div(dcc.RadioItems(views, "flat", id="view", inline=True), style=style),
-            dcc.Graph(id="front", config=GRAPH, style={"height": "30rem"}),
+            dcc.Graph(id="front", config=GRAPH, style={"height": front_height(len(data.objectives))}),
             quiet(LINES_IN_WORDS if len(data.objectives) > 3 else POINTS_IN_WORDS),
         ],
         className="card",
         **aria_label("The front"),
     )
     return html.Div([front, history_card(data)])
+
+
+def front_height(num_objectives: int) -> str:
+    """Room for the front: all pairs of many objectives take more."""
+    return f"{max(30, 5 * num_objectives)}rem"
 
 
 def right_column(data: RunData) -> Component:
@@ -165,10 +187,13 @@ def status_text(data: RunData, other: RunData | None) -> str:
     found = data.summary
     ended = found.get("finished") or found.get("stopped")
     state = describe_state(found) if ended else "not finished; this page follows it"
+    discounted = f" · returns {describe_discount(data.discount)}" if data.discount != 1 else ""
+    volume = f"HV {number_with_error(found['hypervolume'], found.get(HYPERVOLUME_ERROR))}"
     compared = f" · compared with {other.name}" if other else ""
     return (
         f"run {data.name} · method {data.method} · seed {data.seed} · {found['training_steps']:,} training steps, "
-        f"{state} · HV {number(found['hypervolume'])} · EU {number(found['expected_utility'])}{compared}"
+        f"{state} · {volume} · EU {number(found['expected_utility'])}"
+        f"{discounted}{compared}"
     )
 
 

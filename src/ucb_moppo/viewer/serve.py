@@ -9,7 +9,7 @@ import threading
 import webbrowser
 from pathlib import Path
 
-from ucb_moppo.errors import ConfigError
+from ucb_moppo.errors import ConfigError, not_installed
 from ucb_moppo.viewer.sources import MAIN, Source, open_sources
 
 NEEDED = {"dash": "dash", "plotly": "plotly", "imageio_ffmpeg": "imageio-ffmpeg"}
@@ -41,7 +41,7 @@ def serve(
 def check_installed() -> None:
     missing = [package for module, package in NEEDED.items() if importlib.util.find_spec(module) is None]
     if missing:
-        raise ConfigError(f"the viewer needs {', '.join(missing)}: pip install 'ucb-moppo[viewer]'")
+        raise not_installed("the viewer", ", ".join(missing), "viewer")
 
 
 def make_token(host: str) -> str:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from ucb_moppo.errors import ConfigError, RunFormatError, UcbMoppoError
+from ucb_moppo.errors import ConfigError, RunFormatError, UcbMoppoError, needing
 from ucb_moppo.store.guarded import file_size, open_folder, read_bytes, replace_file, writing
 from ucb_moppo.store.run import Run, load_run
 from ucb_moppo.store.storage import Count, Number
@@ -34,7 +34,6 @@ MAX_MEMORY = 4 << 30
 """Bytes that a renderer may take."""
 NAME = re.compile(r"(?P<digest>[0-9a-f]{12})-\d+\.(mp4|json)")
 WIDTH, HEIGHT = 480, 360
-_CAMERA = {"trackbodyid": 1, "distance": 3.5, "elevation": -15.0}
 
 
 class Video(NamedTuple):
@@ -72,9 +71,9 @@ def find_video(run: Run, row: int) -> Video | None:
     name = video_name(run, row)
     place = f"{DIRECTORY}/{name}"
     try:
-        if not file_size(run.path, f"{place}.mp4"):
+        if not file_size(run.place, f"{place}.mp4"):
             return None
-        beside = msgspec.json.decode(read_bytes(run.path, f"{place}.json", MAX_BESIDE), type=Beside)
+        beside = msgspec.json.decode(read_bytes(run.place, f"{place}.json", MAX_BESIDE), type=Beside)
         return Video(name, beside.steps, beside.returns)
     except (RunFormatError, ValueError):  # links, pipes and what is no JSON: as if it were not there
         return None
@@ -82,7 +81,7 @@ def find_video(run: Run, row: int) -> Video | None:
 
 def read_video(run: Run, video: Video) -> bytes:
     """The file of a video."""
-    return read_bytes(run.path, f"{DIRECTORY}/{video.name}.mp4", MAX_VIDEO)
+    return read_bytes(run.place, f"{DIRECTORY}/{video.name}.mp4", MAX_VIDEO)
 
 
 def render_row(run: Run, row: int, on_progress: Callable[[float], None] = lambda share: None) -> Video:
@@ -96,18 +95,18 @@ def render_row(run: Run, row: int, on_progress: Callable[[float], None] = lambda
         film = Path(elsewhere) / "film.mp4"
         steps, returns = write_episode(run, row, film, on_progress)
         data = film.read_bytes()
-    with writing(run.path / DIRECTORY), open_folder(run.path) as folder:
+    with writing(run.place / DIRECTORY), open_folder(run.place) as folder:
         folder.make_folder(DIRECTORY)
-    replace_file(run.path, f"{DIRECTORY}/{name}.json", json.dumps({"steps": steps, "returns": returns}).encode())
-    replace_file(run.path, f"{DIRECTORY}/{name}.mp4", data)
-    if Run(run.path).digest() == run.digest():
+    replace_file(run.place, f"{DIRECTORY}/{name}.json", json.dumps({"steps": steps, "returns": returns}).encode())
+    replace_file(run.place, f"{DIRECTORY}/{name}.mp4", data)
+    if Run(run.place).digest() == run.digest():
         remove_outdated(run)
     return Video(name, steps, tuple(returns))
 
 
 def remove_outdated(run: Run) -> None:
     """Remove the videos of earlier policies, which nothing on the page can ask for any more."""
-    with writing(run.path / DIRECTORY), open_folder(run.path, DIRECTORY) as folder:
+    with writing(run.place / DIRECTORY), open_folder(run.place, DIRECTORY) as folder:
         for name in folder.names():
             found = NAME.fullmatch(name)
             if found and found["digest"] != run.digest()[:12]:
@@ -122,6 +121,7 @@ def write_episode(run: Run, row: int, path: Path, on_progress: Callable[[float],
     batch = make_drawable(run)
     every, rate = frame_rate(batch.environments[0].metadata.get("render_fps"))
     film: Film | None = None
+    discount = float(run.config.get("evaluation_discount") or 1.0)
     returns, steps, done = np.zeros(len(policy.weight)), 0, False
     try:
         observation = batch.reset(np.array([0]), [episode_seed(EVALUATION_SEED, EVALUATION, 0)])
@@ -131,7 +131,8 @@ def write_episode(run: Run, row: int, path: Path, on_progress: Callable[[float],
                 film.add(batch.render())
                 on_progress(steps / min(batch.spec.horizon, every * MAX_SECONDS * rate))
             step = batch.step(policy.act(observation))
-            observation, returns, steps = step.observation, returns + step.reward[0], steps + 1
+            observation, returns = step.observation, returns + discount**steps * step.reward[0]
+            steps += 1
             done = bool(step.terminated[0] or step.truncated[0])
         assert film is not None
         film.add(batch.render())
@@ -159,7 +160,7 @@ def make_drawable(run: Run) -> Any:
     options: dict[str, Any] = {"render_mode": "rgb_array"}
     if problem in PROBLEMS:
         problem = gymnasium_id(problem, config.get("protocol", "gymnasium"))
-        options |= {"width": WIDTH, "height": HEIGHT, "default_camera_config": _CAMERA}
+        options |= {"width": WIDTH, "height": HEIGHT}
     try:
         batch = GymBatch(problem, 1, config["horizon"], config["reference_point"], **options)
     except ConfigError as fault:
@@ -168,7 +169,17 @@ def make_drawable(run: Run) -> Any:
     if hasattr(model, "vis"):
         # Without a graphics card, shadows and smooth edges take nine tenths of the time.
         model.vis.quality.shadowsize = model.vis.quality.offsamples = 0
+        follow_body(batch.environments[0].unwrapped)
     return batch
+
+
+def follow_body(env: Any) -> None:
+    """Look through the model's own camera that moves along; Gymnasium 1.4 would take one that stands still."""
+    import mujoco
+
+    camera = mujoco.mj_name2id(env.model, mujoco.mjtObj.mjOBJ_CAMERA, "track")
+    if camera >= 0:
+        env.mujoco_renderer.camera_id = camera
 
 
 class Film:
@@ -186,10 +197,8 @@ class Film:
         self._writer.send(np.ascontiguousarray(even))
 
     def _open(self, width: int, height: int) -> Iterator:
-        try:
+        with needing("a video", "viewer"):
             import imageio_ffmpeg
-        except ImportError:
-            raise ConfigError("videos need imageio-ffmpeg: pip install 'ucb-moppo[viewer]'") from None
         return imageio_ffmpeg.write_frames(
             str(self._path),
             (width, height),

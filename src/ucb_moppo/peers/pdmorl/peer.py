@@ -9,13 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from ucb_moppo.algos.stacked import stack_states
+from ucb_moppo.algos.stacked import arrays_under, stack_states
+from ucb_moppo.compile_cache import use_compile_cache
 from ucb_moppo.config import PeerConfig
+from ucb_moppo.engine.environments import MakeEnvs
 from ucb_moppo.engine.evaluation import evaluate
 from ucb_moppo.engine.learner import Snapshot
 from ucb_moppo.envs.base import BatchEnv
 from ucb_moppo.errors import ConfigError, DivergenceError
-from ucb_moppo.peers.base import Counts, MakeEnvs
+from ucb_moppo.peers.base import Counts
 from ucb_moppo.peers.pdmorl.interpolation import (
     better_solutions,
     fit_interpolation,
@@ -23,7 +25,7 @@ from ucb_moppo.peers.pdmorl.interpolation import (
 )
 from ucb_moppo.peers.pdmorl.networks import ACTOR, count_parameters
 from ucb_moppo.peers.pdmorl.pdmorl_settings import PDMORLSettings
-from ucb_moppo.peers.pdmorl.phase import ChoosePreferences, Phase, Schedule, Streams, join_states, part_of
+from ucb_moppo.peers.pdmorl.phase import ChoosePreferences, Phase, Schedule, Streams, join_states
 from ucb_moppo.peers.pdmorl.preferences import draw_from_part, make_parts, spread_preferences
 from ucb_moppo.peers.pdmorl.update import (
     UpdateRule,
@@ -53,8 +55,10 @@ class PDMORL:
 
     def __init__(self, spec: EnvSpec, config: PeerConfig, make_envs: MakeEnvs, weights: NDArray) -> None:
         self.check(spec, config)
+        use_compile_cache()
         self.spec, self.seed, self.threads, self.weights = spec, config.seed, config.threads, weights
         self.make_envs, self.settings = make_envs, PDMORLSettings(**config.settings)
+        self.discount = config.evaluation_discount
         self.keys = key_preferences(spec.num_objectives)
         self.solutions: NDArray | None = None  # [k, m] the best returns known at the key preferences
         self.counts = Counts()
@@ -113,7 +117,7 @@ class PDMORL:
         """Evaluate the key preferences and keep what is better than before."""
         # K key policies with a preference each, or one policy with all of them.
         weights = self.keys.reshape(phase.num_learners, -1, self.spec.num_objectives)
-        evaluation = evaluate(phase.actors(), weights, env, episodes)
+        evaluation = evaluate(phase.actors(), weights, env, episodes, discount=self.discount)
         found = evaluation.returns.reshape(self.keys.shape)
         self.counts = self.counts._replace(evaluation=self.counts.evaluation + evaluation.steps)
         if self.solutions is not None:
@@ -164,8 +168,8 @@ class PDMORL:
         """Continue from what ``get_state`` returned."""
         self.counts, self.evaluated = Counts(*map(int, state["counts"])), int(state["evaluated"])
         self.solutions = state.get("solutions")
-        self.training.set_state(part_of(state, "training"))
-        pretraining = part_of(state, "pretraining")
+        self.training.set_state(arrays_under("training.", state))
+        pretraining = arrays_under("pretraining.", state)
         if pretraining:
             self.pretraining = self._make_pretraining()
             self.pretraining.set_state(pretraining)

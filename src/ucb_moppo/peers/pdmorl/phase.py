@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from ucb_moppo.algos.stacked import fill_leaves, name_leaves
+from ucb_moppo.algos.stacked import arrays_under, fill_leaves, name_leaves
 from ucb_moppo.engine.rollout import Lockstep
 from ucb_moppo.envs.base import BatchEnv, Step
 from ucb_moppo.errors import DivergenceError, EnvironmentFault
@@ -170,9 +170,9 @@ class Phase:
     def set_state(self, state: Mapping[str, NDArray]) -> None:
         """Continue from what ``get_state`` returned."""
         self.learners = fill_leaves("learners", self.learners, state)
-        self._lockstep.set_state(part_of(state, "lockstep"))
+        self._lockstep.set_state(arrays_under("lockstep.", state))
         for k, buffer in enumerate(self.buffers):
-            buffer.set_state(part_of(state, f"buffer{k}"))
+            buffer.set_state(arrays_under(f"buffer{k}.", state))
         set_generator_state(self.rng, state["rng"])
         self.weight = state["weight"].copy()
         self.num_rounds, self.num_updates = int(state["num_rounds"]), int(state["num_updates"])
@@ -184,12 +184,6 @@ class Phase:
 def join_states(parts: Mapping[str, Mapping[str, NDArray]]) -> dict[str, NDArray]:
     """The states of several things as one, each under its name."""
     return {f"{part}.{name}": array for part, state in parts.items() for name, array in state.items()}
-
-
-def part_of(state: Mapping[str, NDArray], part: str) -> dict[str, NDArray]:
-    """What ``join_states`` has put under a name."""
-    prefix = f"{part}."
-    return {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
 
 
 _HALF = 1 << 64
