@@ -4,16 +4,18 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 READY = $(VENV)/.ready
 TESTABLE = $(VENV)/.testable
+DOCUMENTED = $(VENV)/.documented
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo test lint format bench docs clean
+.PHONY: help demo test lint format bench docs package clean
 
 help:
 	@echo "make demo    train on HalfCheetah for a minute or two and show what was found"
 	@echo "make test    run every test"
 	@echo "make lint    ruff, mypy and who may import whom"
 	@echo "make bench   throughput of training against raw physics, and native problems against the adapter"
-	@echo "make docs    check that links and commands in the documents hold"
+	@echo "make docs    check that links and commands in the documents hold, and build the site in site/"
+	@echo "make package build sdist and wheel, and try both in environments with nothing else in them"
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -25,9 +27,9 @@ $(READY): pyproject.toml constraints.txt
 # What only tests need: the optional parts, and Chromium and EGL where they can be installed. Tests that lack theirs
 # are skipped with a reason.
 $(TESTABLE): $(READY)
-	$(PIP) -e ".[dev,ray,report,viewer,tensorboard,wandb,peers,browser-tests]"
+	$(PIP) -e ".[dev,ray,report,viewer,tensorboard,wandb,peers,onnx,wireless,tune,browser-tests,notebook-tests]"
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
-		&& apt-get update -qq && apt-get install -y -qq chromium libegl1 >/dev/null; } \
+		&& apt-get update -qq && apt-get install -y -qq chromium libegl1 zsh >/dev/null; } \
 		|| echo "Chromium is not here and cannot be installed: browser tests will be skipped"
 	@touch $@
 
@@ -52,8 +54,20 @@ bench: $(READY)
 	$(BIN)/python benchmarks/adapter.py
 	$(BIN)/python benchmarks/checkpoint_cost.py
 
-docs: $(READY)
+# What only the site needs.
+$(DOCUMENTED): $(READY)
+	$(PIP) -e ".[dev,docs]"
+	@touch $@
+
+docs: $(DOCUMENTED)
 	$(BIN)/python docs/check.py
+	$(BIN)/python docs/build.py
+
+# Of another Python: make package PYTHON=python3.13
+package: $(READY)
+	rm -rf dist build
+	$(BIN)/python -m build --quiet --outdir dist .
+	$(PYTHON) .ci/check_package.py dist
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) site dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

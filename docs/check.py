@@ -1,4 +1,5 @@
-"""Check that the documents hold: links lead somewhere, commands and options exist, named code is there.
+"""Check that the documents hold: links lead somewhere, commands and options exist, named code is there, Python can
+be read, diagrams are as they are drawn.
 
 python docs/check.py
 """
@@ -15,16 +16,20 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from diagrams import outdated
+
 from ucb_moppo.cli.main import COMMANDS
 
 ROOT = Path(__file__).resolve().parent.parent
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+SHOWN = re.compile(r'<(?:img|video|source)\b[^>]*\bsrc="([^":]+)"')
 CODE = re.compile(r"`((?:\w+/)*\w+\.py)::(\w+)`")
 COMMAND = re.compile(r"^\s*(?:\$ )?(ucb-moppo [^#|\n]*)", re.MULTILINE)
 
 
 def documents() -> list[Path]:
-    return sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("**/*.md"), ROOT / "results" / "README.md"])
+    rooms = [path for room in ("docs", "examples") for path in (ROOT / room).glob("**/*.md")]
+    return sorted([*ROOT.glob("*.md"), *rooms, ROOT / "results" / "README.md"])
 
 
 @cache
@@ -44,7 +49,7 @@ def names_in(path: Path) -> set[str]:
 
 
 def broken_links(path: Path, text: str) -> Iterator[str]:
-    for target in LINK.findall(text):
+    for target in (*LINK.findall(text), *SHOWN.findall(text)):
         if not (path.parent / target).exists():
             yield f"links to {target}, which does not exist"
 
@@ -59,7 +64,7 @@ def broken_code(text: str) -> Iterator[str]:
 
 
 def broken_commands(text: str) -> Iterator[str]:
-    blocks = re.findall(r"```(?:bash|sh|console)\n(.*?)```", text, re.DOTALL)
+    blocks = re.findall(r"```(?:bash|sh|console)[^\n]*\n(.*?)```", text, re.DOTALL)
     for line in COMMAND.findall("\n".join(blocks).replace("\\\n", " ")):
         words = shlex.split(line)[1:]
         if words and words[0] in COMMANDS:
@@ -72,12 +77,26 @@ def broken_commands(text: str) -> Iterator[str]:
             yield f"uses the command {words[0]}, which does not exist"
 
 
+def broken_python(text: str) -> Iterator[str]:
+    for block in re.findall(r"```python[^\n]*\n(.*?)```", text, re.DOTALL):
+        try:
+            ast.parse(block)
+        except SyntaxError as fault:
+            yield f"has Python that cannot be read: {fault}"
+
+
 def main() -> None:
     faults = []
     for path in documents():
         text = path.read_text(encoding="utf-8")
-        for fault in (*broken_links(path, text), *broken_code(text), *broken_commands(text)):
+        for fault in (
+            *broken_links(path, text),
+            *broken_code(text),
+            *broken_commands(text),
+            *broken_python(text),
+        ):
             faults.append(f"{path.relative_to(ROOT)} {fault}")
+    faults += [f"images/{name} is not what docs/diagrams.py draws: run it" for name in outdated()]
     print("\n".join(faults) if faults else f"{len(documents())} documents hold")
     sys.exit(bool(faults))
 

@@ -13,10 +13,11 @@ from tiny_runs import train_tiny
 
 import ucb_moppo
 from ucb_moppo.config import PeerConfig, make_settings, resolve
+from ucb_moppo.engine.environments import environments_of
 from ucb_moppo.envs import make_spec
 from ucb_moppo.envs.native import NativeBatch
 from ucb_moppo.errors import ConfigError
-from ucb_moppo.peers.base import Counts, environments_of
+from ucb_moppo.peers.base import Counts
 from ucb_moppo.policy.actors import actors_from_tensors
 from ucb_moppo.report import write_report
 from ucb_moppo.report.data import load_all, make_sections

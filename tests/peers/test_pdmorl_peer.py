@@ -8,12 +8,13 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from ucb_moppo.config import PeerConfig, make_settings, resolve
+from ucb_moppo.engine.environments import environments_of
 from ucb_moppo.engine.evaluation import evaluate
 from ucb_moppo.envs import make_batch, make_spec
 from ucb_moppo.errors import ConfigError
 from ucb_moppo.objectives.pareto import hypervolume
 from ucb_moppo.objectives.weights import even_weights
-from ucb_moppo.peers.base import Counts, environments_of
+from ucb_moppo.peers.base import Counts
 from ucb_moppo.peers.pdmorl.interpolation import fit_interpolation, key_preferences
 from ucb_moppo.peers.pdmorl.networks import apply_actor
 from ucb_moppo.peers.pdmorl.pdmorl_settings import PDMORLSettings, published

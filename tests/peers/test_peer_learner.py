@@ -333,3 +333,15 @@ def test_a_sweep_finds_what_a_method_cannot_train(
         pytest.importorskip("morl_baselines", reason="needs the extra 'peers': pip install 'ucb-moppo[peers]'")
     with pytest.raises(ConfigError, match=rf"cell .*{message}"):
         check_cells([Cell(f"probe_envs:probe/{problem}-v0", method, 0, settings)])
+
+
+def test_a_peer_is_measured_by_discounted_returns_like_ours(tmp_path: Path) -> None:
+    """The same policy twice: what one was told to discount by, `evaluate` gives of the other."""
+    plain = train_stub(tmp_path / "plain", held_out=2)
+    discounted = train_stub(tmp_path / "discounted", held_out=2, evaluation_discount=0.5)
+    evaluate_run(plain.path, None, discount=0.5, out=tmp_path / "front.csv")
+    assert (tmp_path / "front.csv").read_bytes() == (discounted.path / "front.csv").read_bytes()
+    evaluate_run(discounted.path, None, discount=1.0, out=tmp_path / "front.csv")
+    assert (tmp_path / "front.csv").read_bytes() == (plain.path / "front.csv").read_bytes()
+    assert (plain.path / "front.csv").read_bytes() != (discounted.path / "front.csv").read_bytes()
+    assert discounted.summary["evaluation_discount"] == 0.5

@@ -3,8 +3,12 @@
 import numpy as np
 from sample_runs import SampleRun
 
-from ucb_moppo.report.data import load_data
-from ucb_moppo.report.fronts import growth_limits, growth_picture, spread
+from ucb_moppo.report.data import load_all, load_data, make_sections
+from ucb_moppo.report.fronts import growth_limits, growth_picture, overlay_pairs_picture, pairs_picture, spread
+from ucb_moppo.report.style import objective_colour
+from ucb_moppo.store.pairs import PointLayer
+from ucb_moppo.store.picture import draw_front, draw_panels
+from ucb_moppo.store.run import load_run
 
 
 def test_growth_has_eight_panels_with_the_hypervolume_last(tmp_path):
@@ -33,6 +37,50 @@ def test_growth_cuts_off_no_point_of_a_front(tmp_path):
     low, high = growth_limits(data)
     assert low[1] < -500
     assert high[0] > 20
+
+
+def panels_of(picture, num_objectives):
+    """The panels of a matrix as (objective beside, objective below): [what it shows]."""
+    size = num_objectives - 1
+    panels = iter(picture.figure.axes)
+    return {(row + 1, column): next(panels) for row in range(size) for column in range(row + 1)}
+
+
+def shown(axes):
+    return np.concatenate([np.asarray(marks.get_offsets()) for marks in axes.collections])
+
+
+def test_every_pair_of_objectives_is_shown_once(tmp_path):
+    data = load_data(SampleRun(num_objectives=9, num_policies=9).write(tmp_path / "one"))
+    panels = panels_of(pairs_picture(data), 9)
+    assert len(panels) == 36
+    for (j, i), axes in panels.items():
+        points = data.evaluated.returns[:, [i, j]]
+        np.testing.assert_allclose(np.sort(shown(axes), axis=0), np.sort(points, axis=0))
+    assert panels[8, 0].get_ylabel() == "beauty"
+    assert panels[8, 7].get_xlabel() == "safety"
+    assert (panels[3, 0].get_xlabel(), panels[3, 2].get_ylabel()) == ("", "")
+
+
+def test_pairs_of_several_runs_hold_the_fronts_of_all(tmp_path):
+    runs = [
+        SampleRun(num_objectives=4, radius=r, method=n).write(tmp_path / n) for n, r in (("ucb", 9), ("mean", 5))
+    ]
+    section = make_sections(load_all(runs))[0]
+    panels = panels_of(overlay_pairs_picture(section), 4)
+    expected = np.concatenate([run.front[:, [1, 3]] for run in section.runs])
+    np.testing.assert_allclose(shown(panels[3, 1]), expected)
+
+
+def test_nine_objectives_have_nine_colours():
+    assert len({objective_colour(j) for j in range(9)}) == 9
+
+
+def test_the_picture_of_a_run_shows_every_pair(tmp_path):
+    run = load_run(SampleRun(num_objectives=5, num_policies=5).write(tmp_path / "run"))
+    figure, panels = draw_panels(run.summary["objectives"], [PointLayer(run.front().returns, {"s": 9})])
+    assert len(panels) == len(figure.axes) == 10
+    assert draw_front(run, tmp_path / "front.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_spread_keeps_both_ends():

@@ -8,8 +8,8 @@ import pytest
 from sample_runs import SampleRun
 
 from ucb_moppo.cli.main import main
-from ucb_moppo.errors import ConfigError
-from ucb_moppo.report import interactive
+from ucb_moppo.errors import ConfigError, UnsafeFileError
+from ucb_moppo.report import interactive, write_report
 from ucb_moppo.training.interpolate import STUDY_COLUMNS
 
 ONE_RUN = ("front", "indicators", "growth", "selection", "surrogate", "costs")
@@ -63,6 +63,25 @@ def test_report_of_several_runs(tmp_path):
     assert (tmp_path / "out" / "tables" / "aggregate.tex").exists()
     if interactive.is_available():
         assert "scatter3d" in page
+
+
+def test_a_report_does_not_write_through_links_in_its_folder(tmp_path):
+    run = str(SampleRun(num_stages=2).write(tmp_path / "one"))
+    out, victim, outside = (tmp_path / name for name in ("out", "victim", "outside"))
+    for folder in (out / "tables", out / "figures", outside):
+        folder.mkdir(parents=True)
+    victim.write_bytes(b"precious")
+    planted = [out / "index.html", out / "tables/summary-one.csv", out / "figures/front-one.png"]
+    for path in planted:
+        path.symlink_to(victim)
+    main(["report", run, "--out", str(out)])
+    assert victim.read_bytes() == b"precious"
+    assert not any(path.is_symlink() for path in planted)
+    (out / "tables").rename(tmp_path / "tables")
+    (out / "tables").symlink_to(outside)
+    with pytest.raises(UnsafeFileError, match="tables is a link"):
+        write_report([run], out)
+    assert list(outside.iterdir()) == []
 
 
 def test_nothing_to_report(capsys):

@@ -1,0 +1,52 @@
+"""Ratios seed by seed, against numbers worked out by hand and scipy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sample_results import write_results
+from scipy import stats
+
+from ucb_moppo.report.data import load_all, make_sections
+from ucb_moppo.report.paired import mean_change, paired_table
+
+
+def test_one_problem_has_the_interval_of_a_paired_t_test() -> None:
+    logs = np.log([1.1, 1.2, 0.9, 1.3])
+    found = mean_change([logs])
+    interval = stats.ttest_1samp(logs, 0).confidence_interval(0.95)
+    np.testing.assert_allclose(found[:3], np.expm1([logs.mean(), interval.low, interval.high]))
+    assert found.num_pairs == 4
+
+
+def test_problems_count_alike_however_many_seeds_they_have() -> None:
+    """Logs 0.1 thrice and 0.3, 0.5: the mean of 0.1 and 0.4 is 0.25; variance (0 + 0.02/2)/4, one degree."""
+    found = mean_change([np.full(3, 0.1), np.array([0.3, 0.5])])
+    margin = stats.t.ppf(0.975, 1) * np.sqrt(0.01) / 2
+    np.testing.assert_allclose(found[:3], np.expm1([0.25, 0.25 - margin, 0.25 + margin]))
+
+
+def test_a_single_pair_has_no_interval() -> None:
+    found = mean_change([np.array([np.log(1.5)])])
+    assert found.value == pytest.approx(0.5)
+    assert np.isnan(found.low)
+
+
+def test_seeds_are_paired_and_those_that_one_method_lacks_are_left_out(tmp_path: Path) -> None:
+    """ucb 110, 220, 330 against random 100, 200: +10% of two pairs, with no spread at all."""
+    write_results(tmp_path, "Swimmer-v2", "ucb", [110, 220, 330])
+    write_results(tmp_path, "Swimmer-v2", "random", [100, 200])
+    table = paired_table(make_sections(load_all([tmp_path])))
+    assert table is not None
+    rows = {row[:2]: row[2:] for row in table.rows}
+    assert rows["HV", "ucb"] == ("–", "+10.0% [+10.0, +10.0]")
+    assert rows["HV", "random"] == ("-9.1% [-9.1, -9.1]", "–")
+    assert table.plain is not None
+    assert table.plain[1][0][:4] == ("HV", "ucb", "random", 2)
+
+
+def test_without_a_common_seed_there_is_no_table(tmp_path: Path) -> None:
+    write_results(tmp_path, "Swimmer-v2", "ucb", [110])
+    assert paired_table(make_sections(load_all([tmp_path]))) is None
