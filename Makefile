@@ -4,13 +4,14 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 READY = $(VENV)/.ready
 TESTABLE = $(VENV)/.testable
+VIEWABLE = $(VENV)/.viewable
 DOCUMENTED = $(VENV)/.documented
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .PHONY: help demo test lint format bench docs package clean
 
 help:
-	@echo "make demo    train on HalfCheetah for a minute or two and show what was found"
+	@echo "make demo    train on HalfCheetah for a minute or two, show what was found and film two of its policies"
 	@echo "make test    run every test"
 	@echo "make lint    ruff, mypy and who may import whom"
 	@echo "make bench   throughput of training against raw physics, and native problems against the adapter"
@@ -33,8 +34,13 @@ $(TESTABLE): $(READY)
 		|| echo "Chromium is not here and cannot be installed: browser tests will be skipped"
 	@touch $@
 
-demo: $(READY)
-	$(BIN)/ucb-moppo train HalfCheetah-v2 --preset quick
+# What only the demo's videos and the page need.
+$(VIEWABLE): $(READY)
+	$(PIP) -e ".[dev,viewer]"
+	@touch $@
+
+demo: $(VIEWABLE)
+	$(BIN)/ucb-moppo train HalfCheetah-v2 --preset quick --videos 2
 
 test: $(TESTABLE)
 	MUJOCO_GL=egl $(BIN)/python -m pytest -n 2 --dist worksteal tests

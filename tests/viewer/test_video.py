@@ -13,13 +13,15 @@ pytest.importorskip("imageio_ffmpeg", reason="videos are not installed: pip inst
 import imageio_ffmpeg
 import mujoco
 
+from ucb_moppo.cli import main as cli
+from ucb_moppo.cli.options import Train
 from ucb_moppo.engine.evaluation import evaluate
 from ucb_moppo.envs import make_batch
 from ucb_moppo.store.run import Run
 from ucb_moppo.store.storage import dump_tensors, make_digest
 from ucb_moppo.training.reevaluate import load_actors, subspace_weights
 from ucb_moppo.viewer.renderer import Renderer, render_ahead, render_rows
-from ucb_moppo.viewer.video import Told, find_video, frame_rate, make_drawable
+from ucb_moppo.viewer.video import Told, find_video, frame_rate, make_drawable, spread_rows
 
 
 @pytest.fixture(scope="module")
@@ -152,3 +154,40 @@ def test_an_environment_that_cannot_be_drawn_says_so(tmp_path, monkeypatch, capf
 )
 def test_films_play_at_the_speed_of_the_environment(own, expected):
     assert frame_rate(own) == expected
+
+
+@pytest.mark.parametrize(("count", "rows"), [(0, []), (1, [4]), (2, [4, 1]), (3, [4, 2, 0]), (9, [4, 2, 1, 0, 3])])
+def test_films_are_spread_over_the_front_from_the_best_of_the_first_objective_on(tmp_path, count, rows):
+    # By the first objective: rows 4, 2, 1, 0, 3; row 5 is dominated. Three: places 0, 5/3 and 10/3.
+    returns = np.array([[[2.0, 4.0], [3.0, 3.0], [4.0, 2.0]], [[1.0, 5.0], [5.0, 1.0], [0.5, 0.5]]])
+    assert spread_rows(Run(SampleRun.showing(returns).write(tmp_path / "run")), count) == rows
+
+
+def test_train_films_the_front_it_has_found(swimmer, told, capsys):
+    found = find_video(Run(swimmer), 4)
+    [best] = spread_rows(Run(swimmer), 1)
+    cli.film(Run(swimmer), Train(settings=None, videos=1))
+    shown = capsys.readouterr()
+    assert shown.err == "video 1 of 1: rendered\n"
+    film = film_of(swimmer, best)
+    names, returns = Run(swimmer).summary["objectives"], find_video(Run(swimmer), best).returns
+    told_returns = ", ".join(f"{name} {x:,.0f}" for name, x in zip(names, returns, strict=True))
+    assert shown.out == f"video: {film}   {told_returns}\n"
+    assert find_video(Run(swimmer), 4) == found
+
+
+def test_a_front_that_cannot_be_filmed_is_still_found(tmp_path, capsys):
+    run = Run(SampleRun().write(tmp_path / "on-paper"))
+    cli.film(run, Train(settings=None, videos=1))
+    shown = capsys.readouterr()
+    assert "on-paper" not in shown.out
+    assert shown.err.startswith("video 1 of 1: ")
+    assert "rendered" not in shown.err
+
+
+def test_packages_for_videos_are_asked_for_before_training(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr("ucb_moppo.viewer.serve.NEEDED", {"no_such_module": "no-such-package"})
+    with pytest.raises(SystemExit):
+        cli.main(["train", "Swimmer-v2", "--videos", "1", "--out", str(tmp_path / "run")])
+    assert "pip install 'ucb-moppo[viewer]'" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()

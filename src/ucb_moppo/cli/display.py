@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -59,6 +59,11 @@ def policy_lines(policy: Policy) -> list[str]:
         f"policy {policy.index} for {policy.spec.name}, conditioned on {weight}",
         f"expected returns: {', '.join(f'{name} {value:,.1f}' for name, value in returns)}",
     ]
+
+
+def describe_returns(run: Run, returns: Sequence[float]) -> str:
+    """What an episode came to, objective by objective."""
+    return ", ".join(f"{name} {x:,.0f}" for name, x in zip(run.summary["objectives"], returns, strict=True))
 
 
 def describe_indicators(found: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
+from shutil import which
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar, cast
 
 import tyro
@@ -18,6 +19,7 @@ from ucb_moppo.cli.display import (
     StandardOutput,
     describe_discount,
     describe_indicators,
+    describe_returns,
     front_on_terminal,
     indicator_cells,
     plain,
@@ -91,9 +93,16 @@ def parse(command: type[Command], argv: Sequence[str], usage: str, default: Comm
 
 def train(argv: Sequence[str]) -> None:
     choice, settings = parse_train(argv)
+    if choice.videos:
+        from ucb_moppo.viewer.serve import check_installed
+
+        check_installed()
     from ucb_moppo.training.train import train_run
 
-    print_end(train_run(settings, choice.out, reporter_for(choice), choice.max_seconds), choice)
+    run = train_run(settings, choice.out, reporter_for(choice), choice.max_seconds)
+    print_end(run, choice)
+    if choice.videos:
+        film(run, choice)
 
 
 def named_option(argv: Sequence[str], option: str) -> str | None:
@@ -134,12 +143,31 @@ def reporter_for(choice: Session) -> Reporter:
     return add_trackers(make_reporter(choice.quiet), choice.tensorboard, choice.wandb)
 
 
+def program_name() -> str:
+    """How this program was called, so that what is printed can be typed again."""
+    called = Path(sys.argv[0])
+    return str(called) if called.name == "ucb-moppo" and which("ucb-moppo") is None else "ucb-moppo"
+
+
 def print_end(run: Run, choice: Session) -> None:
     """What there is to say about a run that has just finished."""
     if choice.json:
         print(json.dumps(run.summary | {"run": str(run.path)}, indent=2))
     elif not choice.quiet:
         print_run(run.path)
+        print(f"look at it: {program_name()} view {run.path}")
+
+
+def film(run: Run, choice: Train[Any]) -> None:
+    """Film policies spread over the front; one that cannot be drawn is no fault of the run."""
+    from ucb_moppo.viewer.renderer import render_ahead
+    from ucb_moppo.viewer.video import find_video, spread_rows, video_path
+
+    rows = spread_rows(run, choice.videos)
+    render_ahead(run.path, rows, lambda text: None if choice.quiet else tell(text, sys.stderr))
+    for row in rows if not choice.quiet and not choice.json else ():
+        if (video := find_video(run, row)) is not None:
+            print(f"video: {video_path(run, video)}   {describe_returns(run, video.returns)}")
 
 
 def parse_train(argv: Sequence[str]) -> tuple[Train[Any], RunSettings]:

@@ -55,6 +55,8 @@ class Train(Session, Generic[Options]):
         tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="NAME=VALUE"), hint("none")
     ] = ()
     """A setting by name, also one of another method's own, e.g. --set gamma=0.99; may be repeated."""
+    videos: int = 0
+    """Policies to film once training has ended, spread over the front (pip install 'ucb-moppo[viewer]')."""
 
 
 @dataclass(frozen=True)

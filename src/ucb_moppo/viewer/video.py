@@ -22,7 +22,7 @@ import numpy as np
 
 from ucb_moppo.errors import ConfigError, RunFormatError, UcbMoppoError, needing
 from ucb_moppo.store.guarded import file_size, open_folder, read_bytes, replace_file, writing
-from ucb_moppo.store.run import Run, load_run
+from ucb_moppo.store.run import Run, load_run, on_front
 from ucb_moppo.store.storage import Count, Number
 
 DIRECTORY = "videos"
@@ -77,6 +77,19 @@ def find_video(run: Run, row: int) -> Video | None:
         return Video(name, beside.steps, beside.returns)
     except (RunFormatError, ValueError):  # links, pipes and what is no JSON: as if it were not there
         return None
+
+
+def video_path(run: Run, video: Video) -> Path:
+    """Where the file of a video lies."""
+    return run.path / DIRECTORY / f"{video.name}.mp4"
+
+
+def spread_rows(run: Run, count: int) -> list[int]:
+    """Rows of ``count`` members of the front, or fewer: from the best of the first objective on, evenly spread."""
+    members = np.flatnonzero(on_front(run.table()))
+    ordered = members[np.argsort(-run.evaluated().returns[members, 0], kind="stable")]
+    places = np.linspace(0, len(ordered), count, endpoint=False).astype(int)
+    return [int(row) for row in ordered[np.unique(places)]] if len(ordered) else []
 
 
 def read_video(run: Run, video: Video) -> bytes:
