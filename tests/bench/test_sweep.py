@@ -37,6 +37,7 @@ from ucb_moppo.store.run import Run
 
 Capture = pytest.CaptureFixture[str]
 RAISING, DEADLY = "probe_envs:probe/Raising-v0", "probe_envs:probe/Deadly-v0"
+PLACES = (("runs", ""), ("results", ".json"))
 
 
 def write_spec(directory: Path, **changes: Any) -> Path:
@@ -301,3 +302,31 @@ def test_a_run_that_its_time_ended_is_finished_for_the_same_time(
     limit: float | None, noted: float | None, summary: dict[str, Any], ended: bool, tmp_path: Path
 ) -> None:
     assert cell.is_complete(timed_task(tmp_path, limit, noted), summary) == ended
+
+
+def test_a_result_without_its_run_is_finished(tmp_path: Path, capsys: Capture) -> None:
+    """Results come from another machine with the repository; the runs behind them do not."""
+    spec = write_spec(tmp_path, seeds=[0, 1])
+    bench(tmp_path, spec)
+    (run, _), (result, other) = (sorted(tmp_path.glob(f"{place}/*/*-seed?{end}")) for place, end in PLACES)
+    kept = result.read_bytes()
+    shutil.rmtree(tmp_path / "runs")
+    other.unlink()
+    bench(tmp_path, spec)
+    assert "2 cells: 2 finished (1 of them before), 0 failed" in capsys.readouterr().out
+    assert result.read_bytes() == kept
+    assert not run.exists()
+    assert read_result(other)["seed"] == 1
+
+    result.write_bytes(kept[: len(kept) // 2])  # no result any more: made again
+    bench(tmp_path, spec)
+    assert read_result(result)["finished"]
+    assert (run / "summary.json").exists()
+
+
+def test_a_result_of_other_settings_is_not_taken_for_the_cell(tmp_path: Path, capsys: Capture) -> None:
+    bench(tmp_path, write_spec(tmp_path))
+    shutil.rmtree(tmp_path / "runs")
+    with pytest.raises(SystemExit):
+        bench(tmp_path, write_spec(tmp_path, settings=SETTINGS | {"gamma": 0.5}))
+    assert "fixed-seed0.json holds a run with other settings: ppo gamma: 0.99 is now 0.5" in capsys.readouterr().out

@@ -22,7 +22,7 @@ from ucb_moppo.store.checkpoint import list_checkpoints
 from ucb_moppo.store.guarded import open_log, read_bytes, write_file
 from ucb_moppo.store.layout import CONFIG, SUMMARY
 from ucb_moppo.store.lock import locked
-from ucb_moppo.store.run import Run, load_run
+from ucb_moppo.store.run import load_run
 from ucb_moppo.store.storage import MAX_JSON, dump_json, finite_or_none
 from ucb_moppo.training.reporter import Silent
 from ucb_moppo.training.resume import differences, resume_run
@@ -86,15 +86,28 @@ class Progress(msgspec.Struct, frozen=True):
 
 
 def find_state(task: Task) -> State:
-    """What is there of a cell; refused if it was made with other settings than the sweep asks for."""
+    """What is there of a cell; refused if it was made with other settings than the sweep asks for.
+
+    A result without its run, as another machine has left it, counts as finished.
+    """
     if not (task.run / CONFIG).exists():
-        return "new"
+        return "finished" if has_result(task) else "new"
     run = load_run(task.run)
-    check_same_settings(task, run)
+    check_same_settings(task, run.config, task.run)
     try:
         return "finished" if is_complete(task, run.summary) else "broken"
     except RunFormatError:
         return "broken"
+
+
+def has_result(task: Task) -> bool:
+    """Whether the result of a finished run is there; one that cannot be read is not."""
+    try:
+        result = read_result(task.result)
+    except RunFormatError:
+        return False
+    check_same_settings(task, result["config"], task.result)
+    return bool(result["finished"])
 
 
 def is_complete(task: Task, summary: Mapping[str, Any]) -> bool:
@@ -104,14 +117,14 @@ def is_complete(task: Task, summary: Mapping[str, Any]) -> bool:
     return bool(summary.get("finished") or timed_out)
 
 
-def check_same_settings(task: Task, run: Run) -> None:
-    """Refuse a run with other settings than the cell's; those that a run of an older version lacks do not count."""
+def check_same_settings(task: Task, config: Mapping[str, Any], path: Path) -> None:
+    """Refuse what has other settings than the cell's; those that a run of an older version lacks do not count."""
     asked = json.loads(json.dumps(cell_config(task.cell).to_json()))
-    changes = "; ".join(differences(run.config, _known_to(run.config, asked)))
+    changes = "; ".join(differences(config, _known_to(config, asked)))
     if changes:
         raise DisagreementError(
-            f"{task.run} holds a run with other settings: {changes}. Put the sweep's settings back, move that "
-            f"run away, or name other places with --runs and --out"
+            f"{path} holds a run with other settings: {changes}. Put the sweep's settings back, move that "
+            f"away, or name other places with --runs and --out"
         )
 
 
@@ -186,6 +199,8 @@ def read_provenance(task: Task) -> Provenance:
 
 def ensure_result(task: Task) -> None:
     """Write the result file of a finished run, unless it is there: its commit may be known nowhere else."""
+    if not (task.run / CONFIG).exists():
+        return  # the result is all there is of it
     result = json.loads(json.dumps(finite_or_none(make_result(load_run(task.run), read_provenance(task)))))
     with suppress(RunFormatError):
         there = read_result(task.result)
