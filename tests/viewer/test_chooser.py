@@ -1,6 +1,7 @@
 """What the page "Which policy do I deploy?" makes of what it is sent, and episodes in a process of their own."""
 
 import json
+import resource
 
 import numpy as np
 import pytest
@@ -105,9 +106,11 @@ def test_episodes_apart_are_those_of_the_library(swimmer):
 
 
 def test_a_row_that_is_not_there_says_so(swimmer, capsys):
+    before = resource.getrlimit(resource.RLIMIT_DATA)
     main([str(swimmer), "99", "3"])
     told = parse_told(capsys.readouterr().out)
     assert told.error == "ConfigError: row 99 is not one of the 6 evaluated pairs"
+    assert resource.getrlimit(resource.RLIMIT_DATA) == before  # of whoever only calls it
     assert to_progress(told).state == "failed"
 
 

@@ -78,7 +78,7 @@ def test_a_renderer_may_not_take_all_memory(run: Path, monkeypatch: pytest.Monke
     program = (
         "import numpy as np\nfrom ucb_moppo.viewer import video\n"
         "video.render_row = lambda *_: np.ones(6 * 2**27)\n"
-        "video.main(['.', '0'])"
+        "video.be_child(lambda: video.main(['.', '0']))"
     )
     monkeypatch.chdir(run)
     playing(monkeypatch, program)

@@ -21,7 +21,7 @@ from ucb_moppo.store.layout import CONFIG
 from ucb_moppo.store.run import Run, load_run
 from ucb_moppo.training.imports import announce_imports
 from ucb_moppo.viewer.renderer import Key, start
-from ucb_moppo.viewer.video import MAX_MEMORY, end_with_parent, limit_memory
+from ucb_moppo.viewer.video import be_child
 
 NUM_EPISODES = 100
 MAX_SECONDS = 900.0
@@ -135,7 +135,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     from ucb_moppo.training.forecast import run_policy
 
     path, row, count = list(sys.argv[1:] if argv is None else argv)
-    limit_memory(MAX_MEMORY)
     try:
         found = run_policy(load_run(path), int(row), int(count))
         told = Told(found.returns.tolist(), found.steps.tolist(), found.ended_early.tolist())
@@ -146,5 +145,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    end_with_parent()
-    sys.exit(main())
+    be_child(main)

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import msgspec
 import numpy as np
@@ -231,7 +231,6 @@ class Film:
 def main(argv: Sequence[str] | None = None) -> int:
     """``python -m ucb_moppo.viewer.video RUN ROW...``: a JSON line for every bit of progress."""
     path, *rows = list(sys.argv[1:] if argv is None else argv)
-    limit_memory(MAX_MEMORY)
 
     def tell(told: Told) -> None:
         print(msgspec.json.encode(told).decode(), flush=True)
@@ -267,6 +266,12 @@ def end_with_parent() -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
-if __name__ == "__main__":
+def be_child(main: Callable[[], int]) -> NoReturn:
+    """Run a program that ends with whoever has started it, and takes no more memory than it may."""
     end_with_parent()
+    limit_memory(MAX_MEMORY)
     sys.exit(main())
+
+
+if __name__ == "__main__":
+    be_child(main)
