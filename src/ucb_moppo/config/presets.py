@@ -48,7 +48,6 @@ TUNED: dict[str, dict[str, Any]] = {
     "Swimmer-v2": {"gamma": 0.999, "rollout": 100},
     "HalfCheetah-v2": {"gae_lambda": 0.9, "log_std": -0.7, "rollout": 25},
     "Walker2d-v2": {"gae_lambda": 0.9},
-    "Hopper-v2": {"gae_lambda": 0.9},
     "Ant-v2": {"log_std": -1.0, "rollout": 25},
 }
 """Where the default departs from what it is for any problem, because a measurement says so."""
