@@ -209,6 +209,21 @@ SELECTIONS = Registry(
     },
 )
 
+UTILITIES = Registry(
+    "utility",
+    {
+        "linear": Entry("ucb_moppo.objectives.utility:make_linear", "the weighted sum"),
+        "chebyshev": Entry(
+            "ucb_moppo.objectives.utility:make_chebyshev",
+            "the objective that is worst off on its way to --ideal (achievement function)",
+        ),
+        "floors": Entry(
+            "ucb_moppo.objectives.utility:make_floors", "the weighted sum above --floors that must hold"
+        ),
+    },
+    own=True,
+)
+
 INDICATORS = Registry(
     "indicator",
     {

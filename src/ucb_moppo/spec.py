@@ -122,10 +122,33 @@ class EnvSpec:
     """The smallest such number."""
     observation_parts: tuple[ObservationPart, ...] = ()
     """What the rows of numbers are made of, in this order; empty: of one number, as above, or of one array."""
+    accrued_scales: tuple[float, ...] = ()
+    """What accrued returns are divided by where policies see them, and the time, behind the observation; empty: they
+    see neither."""
 
     @property
     def num_objectives(self) -> int:
         return len(self.objectives)
+
+    @property
+    def shows_accrued(self) -> bool:
+        """Whether policies see what an episode has returned so far, and its time."""
+        return bool(self.accrued_scales)
+
+    @property
+    def input_size(self) -> int:
+        """Numbers that a policy sees: the observation, and what has accrued with the time."""
+        return self.observation_size + (self.num_objectives + 1 if self.shows_accrued else 0)
+
+    @property
+    def num_values(self) -> int:
+        """Numbers that a critic tells: the value of each objective, and of the utility where returns accrue."""
+        return self.num_objectives + self.shows_accrued
+
+    def extend(self, observation: NDArray, accrued: NDArray, time: NDArray) -> NDArray:
+        """Rows [B, observation_size], accrued returns [B, m] and times [B] -> rows [B, input_size]."""
+        scaled = accrued / np.asarray(self.accrued_scales)
+        return np.concatenate([observation, scaled, np.reshape(time, (-1, 1)) / self.horizon], axis=1)
 
     @property
     def parts(self) -> tuple[ObservationPart, ...]:

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from ucb_moppo.decide.bounds import make_bounds, nearest_miss, remaining, without_each
-from ucb_moppo.decide.outcomes import Outcomes, find_objective
+from ucb_moppo.decide.outcomes import Outcomes
 from ucb_moppo.errors import ConfigError
+from ucb_moppo.objectives.names import find_objective
 
 NAMES = ("forward speed", "energy efficiency")
 OUTCOMES = Outcomes(NAMES, np.array([[10.0, 40.0], [20.0, 30.0], [40.0, 10.0]]), np.array([7, 8, 9]))

@@ -29,6 +29,8 @@ class Transitions(NamedTuple):
     reward: Any  # [T, N, m]
     terminated: Any  # [T, N]
     truncated: Any  # [T, N]
+    preference: Any = None  # [T, N, m] of each step, where it may change within a rollout
+    accrued: Any = None  # [T, N, m] what the episode has returned after the step
 
 
 class Algorithm(Protocol):
@@ -51,9 +53,13 @@ class Algorithm(Protocol):
         """Exploration noise of the next rollout, [T, K, N, a]: at step t ``make_actors(state)`` is given row t."""
         ...
 
-    def update(self, state: State, rollout: Transitions, weights: NDArray) -> tuple[State, dict[str, Array]]:
+    def update(
+        self, state: State, rollout: Transitions, weights: NDArray, directions: NDArray | None = None
+    ) -> tuple[State, dict[str, Array]]:
         """Learn from a rollout [T, K, N, …] under weights [K, N, m]: the new state, and reports [K] by name.
 
+        ``directions`` [T, K, N, …] scalarise what is paid in the place of the weights, which then condition the
+        policy alone and are of every step, [T, K, N, m].
         The state that was given is used up: its memory may hold the new one.
         """
         ...

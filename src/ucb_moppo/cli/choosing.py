@@ -16,11 +16,12 @@ from ucb_moppo.cli.display import StandardOutput, plain
 from ucb_moppo.cli.options import Choose
 from ucb_moppo.decide.advice import Wishes, advise, describe_remaining
 from ucb_moppo.decide.forecast import Forecast, describe_chances
-from ucb_moppo.decide.outcomes import Outcomes, find_objective
+from ucb_moppo.decide.outcomes import Outcomes
 from ucb_moppo.decide.preferences import Answer
 from ucb_moppo.decide.questions import MAX_QUESTIONS
 from ucb_moppo.decide.words import in_short
 from ucb_moppo.errors import ConfigError, UcbMoppoError
+from ucb_moppo.objectives.names import find_objective
 from ucb_moppo.store.decision import Decision, decide, read_outcomes
 from ucb_moppo.store.run import Run, load_run
 

@@ -14,7 +14,7 @@ from ucb_moppo.errors import RunFormatError
 from ucb_moppo.policy.policy import Policy
 from ucb_moppo.registry import INDICATORS
 from ucb_moppo.store.layout import FRONT, PICTURE, SUMMARY
-from ucb_moppo.store.records import check_summary, describe_hypervolume
+from ucb_moppo.store.records import check_summary, describe_hypervolume, describe_utility
 from ucb_moppo.store.run import Run
 from ucb_moppo.training.reporter import format_seconds
 
@@ -41,6 +41,7 @@ def summary_lines(run: Run) -> list[str]:
         f"{found['method']} on {found['problem']}, seed {found['seed']}, {state}",
         f"{describe_indicators(found)} from {found['policies']} policies",
         *describe_held_out(found),
+        *([f"utility: {describe_utility(found)}"] if describe_utility(found) else []),
         *describe_discount(found),
         f"{describe_steps(found)} in {format_seconds(found['seconds'])}",
         *(

@@ -15,7 +15,7 @@ import tyro
 
 from ucb_moppo.config import AUTO
 from ucb_moppo.envs import PROTOCOLS
-from ucb_moppo.registry import ACQUISITIONS, EXECUTORS, METHODS, SELECTIONS, SURROGATES, Registry
+from ucb_moppo.registry import ACQUISITIONS, EXECUTORS, METHODS, SELECTIONS, SURROGATES, UTILITIES, Registry
 
 Kind = TypeVar("Kind")
 UNSET = ("None", "")
@@ -46,6 +46,7 @@ SPECIAL: dict[str, tuple[Any, ...]] = {
     "protocol": (tyro.conf.arg(metavar="{" + ",".join(PROTOCOLS) + "}"),),
     "acquisition": (named_choice(ACQUISITIONS, "What a candidate is scored by"),),
     "surrogate": (named_choice(SURROGATES, "What predicts the change that training on a weight brings"),),
+    "utility": (named_choice(UTILITIES, "What a preference makes of returns"),),
     "selection": (named_choice(SELECTIONS, "How weights are picked by their scores"),),
     "executor": (executor_choice("Where shards of policies run"),),
     "pivots": (tyro.conf.Suppress,),

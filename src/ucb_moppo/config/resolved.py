@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import singledispatch
 from itertools import pairwise
 from typing import NamedTuple, overload
@@ -16,8 +16,10 @@ from ucb_moppo.config.settings import AUTO, MoppoSettings, PeerSettings, RunSett
 from ucb_moppo.cores import available_cores
 from ucb_moppo.envs import found_by_import
 from ucb_moppo.errors import require
+from ucb_moppo.objectives.goal_settings import GoalSettings
+from ucb_moppo.objectives.utility import LINEAR_GOAL, Goal, make_goal, read_floors
 from ucb_moppo.objectives.weights import MAX_LATTICE_POINTS, default_num_candidates, default_num_policies
-from ucb_moppo.registry import EXECUTORS
+from ucb_moppo.registry import EXECUTORS, UTILITIES
 from ucb_moppo.search.search_settings import SearchConfig, SearchSettings, check_search
 from ucb_moppo.spec import EnvSpec
 
@@ -62,6 +64,19 @@ class MoppoConfig(MoppoSettings):
     shards: int
     ppo: PPOConfig = field(default_factory=PPOConfig)
     search: SearchConfig
+
+    def make_goal(self, spec: EnvSpec) -> Goal:
+        """What a preference means, for the problem."""
+        return make_goal(self.goal, spec, self.objective_scales)
+
+    @property
+    def accrued_scales(self) -> tuple[float, ...]:
+        """What accrued returns are divided by where policies see them; empty: they do not."""
+        if self.goal.criterion != "esr":
+            return ()
+        if self.goal.ideal is None:
+            return self.objective_scales
+        return tuple(high - low for high, low in zip(self.goal.ideal, self.goal.nadir or (), strict=True))
 
     @property
     def num_subspaces(self) -> int:
@@ -116,6 +131,15 @@ class PeerConfig(PeerSettings):
     policies: int
     probes: int
     evaluations: int
+
+    def make_goal(self, spec: EnvSpec) -> Goal:
+        """What a preference means: a weighted sum."""
+        return LINEAR_GOAL
+
+    @property
+    def accrued_scales(self) -> tuple[float, ...]:
+        """Others' policies see what their environments show."""
+        return ()
 
     @property
     def num_iterations(self) -> int:
@@ -204,7 +228,7 @@ def resolve_moppo(settings: MoppoSettings, spec: EnvSpec) -> MoppoConfig:
         "stage_iterations": stage,
         "warmup": min(warmup, iterations),
         "together": min(together, iterations),
-        "acquisition": search.acquisition or decide_acquisition(spec.num_objectives),
+        "acquisition": search.acquisition or decide_acquisition(spec.num_objectives, settings.goal),
         "resample_iterations": search.resample_iterations or (episode if parting else stage),
     }
     check_search(SearchConfig(**fields_of(search) | decided))
@@ -217,7 +241,8 @@ def resolve_moppo(settings: MoppoSettings, spec: EnvSpec) -> MoppoConfig:
             "objective_scales": decide_scales(settings, spec),
             "episodes": effort.episodes,
             "shards": decide_num_shards(settings, subspaces),
-            "ppo": decide_learning(ppo, spec),
+            "ppo": decide_learning(ppo, spec, settings.goal),
+            "goal": decide_goal(settings, spec),
             "search": SearchConfig(**fields_of(search) | decided),
         }
     )
@@ -282,8 +307,29 @@ def comparable_config(settings: PeerSettings, spec: EnvSpec) -> MoppoConfig:
     return resolve(override(ours, steps=max(settings.steps, ample.steps_per_iteration)), spec)
 
 
-def decide_learning(ppo: PPOSettings, spec: EnvSpec) -> PPOConfig:
-    """What was left open: PPO's usual values, or those for choices, which must be tried to an episode's end."""
+def decide_goal(settings: MoppoSettings, spec: EnvSpec) -> GoalSettings:
+    """The goal with its nadir, and floors by the whole names of objectives; refused where it does not fit."""
+    goal = settings.goal
+    if goal.is_linear:
+        return goal
+    discount = decide_measuring(settings, spec.num_objectives)["evaluation_discount"]
+    require(
+        discount == 1,
+        f"utility is {goal.utility}, which is taken of undiscounted returns, but these are discounted by {discount}: "
+        f"leave out --evaluation-discount and --protocol cmorl",
+    )
+    floors = tuple(f"{name}={value!r}" for name, value in read_floors(goal.floors, spec.objectives))
+    decided = replace(goal, nadir=goal.nadir or spec.reference_point, floors=floors)
+    if goal.utility in UTILITIES:
+        make_goal(decided, spec, settings.objective_scales)
+    return decided
+
+
+def decide_learning(ppo: PPOSettings, spec: EnvSpec, goal: GoalSettings) -> PPOConfig:
+    """What was left open: PPO's usual values, or those for choices, which must be tried to an episode's end.
+
+    Differences of a utility add up to it without a discount only.
+    """
     usual = {"gamma": 0.99, "learning_rate": 3e-4, "entropy_coefficient": 0.0}
     if spec.action.chosen:
         usual = {
@@ -291,13 +337,15 @@ def decide_learning(ppo: PPOSettings, spec: EnvSpec) -> PPOConfig:
             "learning_rate": CHOICE_RATE,
             "entropy_coefficient": CHOICE_ENTROPY / max(1, len(spec.action.choices)),  # entropies add up
         }
+    if goal.criterion == "esr":
+        usual |= {"gamma": 1.0}
     given = {name: value for name, value in fields_of(ppo).items() if value is not None}
     return PPOConfig(**usual | given)
 
 
-def decide_acquisition(num_objectives: int) -> str:
-    """The hypervolume where it can be computed often enough, else the expected utility."""
-    return "hypervolume" if num_objectives <= MAX_SCORED_OBJECTIVES else "expected_utility"
+def decide_acquisition(num_objectives: int, goal: GoalSettings) -> str:
+    """The hypervolume where it can be computed often enough and weights are all that is wanted, else the utility."""
+    return "hypervolume" if goal.is_linear and num_objectives <= MAX_SCORED_OBJECTIVES else "expected_utility"
 
 
 def decide_rollout_steps(rollout: int, samples: int, environments: int) -> int:

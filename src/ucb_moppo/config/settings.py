@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
 from ucb_moppo.algos.ppo.ppo_settings import PPOSettings, check_ppo
 from ucb_moppo.envs import PROTOCOLS
 from ucb_moppo.errors import ConfigError, nearest_names, require
+from ucb_moppo.objectives.goal_settings import GoalSettings, check_goal
 from ucb_moppo.registry import (
     ACQUISITIONS,
     EXECUTORS,
@@ -23,12 +24,13 @@ from ucb_moppo.registry import (
     METHODS,
     SELECTIONS,
     SURROGATES,
+    UTILITIES,
     Registry,
 )
 from ucb_moppo.search.search_settings import SearchSettings, check_search
 
 PresetName = Literal["tuned", "paper", "quick"]
-SECTIONS = ("ppo", "search")
+SECTIONS = ("ppo", "search", "goal")
 """Fields that hold settings of ours in a group of their own."""
 OWN = "settings"
 """The field that holds the settings of another's method."""
@@ -137,21 +139,24 @@ class MoppoSettings(RunSettings):
     """Address of a running Ray cluster, for --executor ray."""
     ppo: PPOSettings = field(default_factory=PPOSettings)
     search: SearchSettings = field(default_factory=SearchSettings)
+    goal: GoalSettings = field(default_factory=GoalSettings)
 
     def check(self) -> None:
         """Refuse what our methods cannot be told."""
         super().check()
         check_ppo(self.ppo)
         check_search(self.search)
+        check_goal(self.goal)
         EXECUTORS.check(self.executor, AUTO)
         self._check_counts("shards")
 
     def names(self) -> list[tuple[Registry[Any], str]]:
-        """Everything that the settings name, the parts of the search among it."""
+        """Everything that the settings name, the parts of the search and the utility among it."""
         parts = [
             (registry, getattr(self.search, registry.kind)) for registry in (ACQUISITIONS, SURROGATES, SELECTIONS)
         ]
-        return [*super().names(), *((registry, name) for registry, name in parts if name is not None)]
+        named = [(registry, name) for registry, name in parts if name is not None]
+        return [*super().names(), *named, (UTILITIES, self.goal.utility)]
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, each section an object of its own."""

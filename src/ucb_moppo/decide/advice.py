@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ucb_moppo.decide.bounds import Bounds, make_bounds, nearest_miss, remaining, without_each
 from ucb_moppo.decide.landmarks import find_closest, find_extremes, find_knee
-from ucb_moppo.decide.outcomes import Outcomes, find_objective, per_objective
+from ucb_moppo.decide.outcomes import Outcomes
 from ucb_moppo.decide.preferences import SAID, Answer, Belief, believe
 from ucb_moppo.decide.questions import (
     MAX_QUESTIONS,
@@ -22,6 +22,7 @@ from ucb_moppo.decide.questions import (
 from ucb_moppo.decide.shortlist import make_shortlist
 from ucb_moppo.decide.words import describe_outcome, in_short
 from ucb_moppo.errors import ConfigError
+from ucb_moppo.objectives.names import find_objective, per_objective
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ucb_moppo.decide.outcomes import Outcomes, per_objective
+from ucb_moppo.decide.outcomes import Outcomes
 from ucb_moppo.errors import ConfigError
+from ucb_moppo.objectives.names import per_objective
 
 
 @dataclass(frozen=True, eq=False)

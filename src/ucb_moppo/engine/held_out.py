@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucb_moppo.engine.evaluation import Evaluation, MakeBatch, evaluate, evaluation_width
-from ucb_moppo.objectives.indicators import measure, measure_with
+from ucb_moppo.objectives.indicators import expected_utility, measure, measure_with
 from ucb_moppo.objectives.pareto import nondominated
+from ucb_moppo.objectives.utility import LINEAR_GOAL, Goal
+from ucb_moppo.objectives.weights import even_weights
 from ucb_moppo.policy.actors import actors_from_tensors
 from ucb_moppo.policy.networks import Network
 from ucb_moppo.seeding import EVALUATION_SEED, HELD_OUT, INTERVAL
@@ -52,12 +54,17 @@ def evaluate_held_out(
     extra: Sequence[str] = (),
     discount: float = 1.0,
     divisions: int | None = None,
+    goal: Goal = LINEAR_GOAL,
+    outcomes: NDArray | None = None,
 ) -> HeldOut:
     """Evaluate the front of K policies with ``returns`` [K, W, m] under ``weights``, over ``episodes`` each.
 
-    Returns are discounted by ``discount`` a step; ``divisions`` are of the lattice of the expected utility.
+    Returns are discounted by ``discount`` a step; ``divisions`` are of the lattice of the expected utility, which is
+    that of ``goal``. Who serves some preference best by ``outcomes`` [K, W, E, m] is measured beside the front.
     """
     members = nondominated(returns.reshape(-1, returns.shape[-1])).reshape(returns.shape[:2])
+    if outcomes is not None:
+        members |= serve_best(outcomes, goal)
     found = run_members(tensors, network, weights, members, make_batch, episodes, discount)
     means = found.returns[:, 0]
     return HeldOut(
@@ -66,10 +73,20 @@ def evaluate_held_out(
         errors=found.errors[:, 0],
         episodes=episodes,
         steps=found.steps,
-        indicators=measure(means, reference_point, divisions),
+        indicators=measure(means, reference_point, divisions, goal, goal.outcomes(found.episodes[:, 0])),
         extra_indicators=measure_with(extra, means, reference_point),
-        intervals=bootstrap_intervals(found.episodes[:, 0], reference_point, divisions),
+        intervals=bootstrap_intervals(found.episodes[:, 0], reference_point, divisions, goal),
     )
+
+
+def serve_best(outcomes: NDArray, goal: Goal) -> NDArray:
+    """Which of outcomes [K, W, E, m] serve an evenly spaced preference best: [K, W]."""
+    flat = outcomes.reshape(-1, *outcomes.shape[-2:])
+    finite = np.isfinite(flat).all((1, 2))
+    chosen = np.zeros(len(flat), bool)
+    for preference in even_weights(outcomes.shape[-1]) if finite.any() else ():
+        chosen[np.argmax(np.where(finite, goal.values(flat, preference[None]), -np.inf))] = True
+    return chosen.reshape(outcomes.shape[:2])
 
 
 def run_members(
@@ -95,7 +112,10 @@ def run_members(
 
 
 def bootstrap_intervals(
-    episodes: NDArray, reference_point: Sequence[float], divisions: int | None = None
+    episodes: NDArray,
+    reference_point: Sequence[float],
+    divisions: int | None = None,
+    goal: Goal = LINEAR_GOAL,
 ) -> dict[str, tuple[float, float]]:
     """Percentile intervals of hypervolume and expected utility, drawing episodes of all members [n, E, m] together.
 
@@ -109,6 +129,10 @@ def bootstrap_intervals(
     rng = np.random.default_rng((EVALUATION_SEED, INTERVAL))
     draws = rng.integers(0, num_episodes, (NUM_RESAMPLES, num_episodes))
     found = [measure_with(names, episodes[:, draw].mean(axis=1), reference_point, divisions) for draw in draws]
+    if not goal.is_linear:
+        drawn = (goal.outcomes(episodes[:, draw]) for draw in draws)
+        utilities = [expected_utility(points, reference_point, divisions, goal) for points in drawn]
+        found = [values | {"expected_utility": u} for values, u in zip(found, utilities, strict=True)]
     tail = (1 - CONFIDENCE) / 2
     return {
         name: tuple(np.quantile([values[name] for values in found], (tail, 1 - tail)).tolist()) for name in names

@@ -42,6 +42,8 @@ class StageRecord:
     returns: NDArray
     """[K, P, m] of every policy on its weights: those are the same for every method."""
     indicators: dict[str, float]
+    outcomes: NDArray | None = None
+    """[K, P, E, m] what a utility that is not linear is taken of: their episodes, or their means."""
     episode_steps: float = 0.0
     """Mean length of the episodes of this evaluation."""
     finished: bool = False

@@ -9,13 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucb_moppo.algos.algorithms import make_algorithm
-from ucb_moppo.algos.base import Transitions
-from ucb_moppo.algos.stacked import copy_state, fill_leaves, finite_policies, name_leaves
+from ucb_moppo.algos.base import State, Transitions
+from ucb_moppo.algos.stacked import arrays_under, copy_state, fill_leaves, finite_policies, name_leaves
 from ucb_moppo.compile_cache import use_compile_cache
 from ucb_moppo.config import MoppoConfig
+from ucb_moppo.engine.probes import make_run_decomposition
+from ucb_moppo.engine.recent import RecentReturns, num_remembered
 from ucb_moppo.engine.rollout import empty_transitions
 from ucb_moppo.errors import RunFormatError
+from ucb_moppo.objectives.utility import Goal
+from ucb_moppo.objectives.weights import subspace_width
 from ucb_moppo.policy.actors import ActingFunction
+from ucb_moppo.policy.networks import Array
 from ucb_moppo.spec import EnvSpec
 
 CAUSES = ("loss", "parameters", "returns")
@@ -46,6 +51,18 @@ class Population:
         self._good = copy_state(self.state)
         self.divergences: list[Divergence] = []
         self.iteration = 0
+        self.goal = config.make_goal(spec)
+        self.recent = self._make_recent()
+        """What each policy has returned of late; None where that does not change what is learnt."""
+
+    def _make_recent(self) -> RecentReturns | None:
+        if self.goal.is_linear or self.goal.by_episode:
+            return None
+        config, count = self._config, self._spec.num_objectives
+        pivots = make_run_decomposition(config, self._spec).pivots
+        together = config.search.policies if config.shared_iterations else 1
+        length = num_remembered(config.search.active * together)
+        return RecentReturns(len(self.policy_ids), length, count, subspace_width(pivots) / 4)
 
     @property
     def policy_ids(self) -> tuple[int, ...]:
@@ -66,18 +83,36 @@ class Population:
     def update(self, rollout: Transitions, weights: NDArray) -> dict[str, NDArray]:
         """Learn from a rollout [T, policies, N·group, …] under its weights; NaN is the report of who diverges."""
         self.iteration += 1
-        self.state, reported = self.algorithm.update(self.state, rollout, weights.astype(np.float32))
+        if self.recent is not None:
+            note_episodes(self.recent, rollout)
+        self.state, reported = self.learn(self.state, rollout, weights)
         self._restore(~np.asarray(finite_policies(reported)), "loss")
         self._restore(~np.asarray(finite_policies(self.state)), "parameters")
         return {name: np.where(self.set_aside, np.nan, values) for name, values in reported.items()}
 
+    def learn(self, state: State, rollout: Transitions, weights: NDArray) -> tuple[State, dict[str, Array]]:
+        """A state [policies, …] after a rollout, and its reports; nothing else changes. The state is used up."""
+        if self.goal.is_linear:
+            return self.algorithm.update(state, rollout, weights.astype(np.float32))
+        preference = rollout.preference
+        if self.recent is None:
+            directions = np.zeros(rollout.reward.shape)
+            directions[..., -1] = 1
+        else:
+            directions = find_directions(self.goal, self.recent, preference)
+        bare = rollout._replace(preference=None, accrued=None)
+        return self.algorithm.update(state, bare, preference.astype(np.float32), directions.astype(np.float32))
+
     def empty_rollout(self) -> tuple[Transitions, NDArray]:
         """A rollout in which nothing happens and its weights, of the size that ``update`` is given."""
         shape = self.draw_noise().shape[:3]
-        rollout = empty_transitions(self._spec, shape)
+        rollout = empty_transitions(self._spec, shape, kept=not self.goal.is_linear)
         for array in rollout:
-            array.fill(0)
+            if array is not None:
+                array.fill(0)
         num_objectives = self._spec.num_objectives
+        if rollout.preference is not None:
+            rollout.preference.fill(1 / num_objectives)
         return rollout, np.full((*shape[1:], num_objectives), 1 / num_objectives, np.float32)
 
     def judge(self, returns: NDArray) -> NDArray:
@@ -108,6 +143,8 @@ class Population:
     def part(self) -> None:
         """Give every sub-space a policy of its own: a copy of the one it shared, with streams of its own."""
         self.state = self.algorithm.part(self.state, self.group)
+        if self.recent is not None:
+            self.recent.part(self.group)
         self._good, self.group = copy_state(self.state), 1
 
     def tensors(self) -> dict[str, NDArray]:
@@ -118,7 +155,8 @@ class Population:
     def get_state(self) -> dict[str, NDArray]:
         """Everything needed to continue, as named arrays."""
         events = [(d.policy, d.iteration, CAUSES.index(d.cause)) for d in self.divergences]
-        return {
+        recent = {} if self.recent is None else self.recent.get_state()
+        return {f"recent.{name}": array for name, array in recent.items()} | {
             "divergences": np.array(events, np.int64).reshape(-1, 3),
             "group": np.array(self.group),
             "iteration": np.array(self.iteration),
@@ -131,7 +169,7 @@ class Population:
         rows = np.isin(self.subspaces, subspaces)
         state = self.get_state()
         own = np.isin(state["divergences"][:, 0], subspaces)
-        policies = {n: a[rows] for n, a in state.items() if n.startswith(("policy", "good"))}
+        policies = {n: a[rows] for n, a in state.items() if n.startswith(("policy", "good", "recent"))}
         return state | policies | {"divergences": state["divergences"][own]}
 
     def set_state(self, state: Mapping[str, NDArray]) -> None:
@@ -146,8 +184,29 @@ class Population:
                 )
         self.state = fill_leaves("policy", self.state, state)
         self._good = fill_leaves("good", self._good, state)
+        if self.recent is not None:
+            self.recent.set_state(arrays_under("recent.", state))
         self.iteration = int(state["iteration"])
         self.divergences = [Divergence(p, i, CAUSES[cause]) for p, i, cause in state["divergences"].tolist()]
+
+
+def note_episodes(recent: RecentReturns, rollout: Transitions) -> None:
+    """Remember what episodes that ended in a rollout [T, K, N, …] have returned, in the order of their ends."""
+    ended = rollout.terminated | rollout.truncated
+    for policy in range(ended.shape[1]):
+        own = ended[:, policy]
+        recent.note(policy, rollout.preference[:, policy][own], rollout.accrued[:, policy][own])
+
+
+def find_directions(goal: Goal, recent: RecentReturns, preference: NDArray) -> NDArray:
+    """The slope of the utility at what each policy returns of late near preferences [T, K, N, m]: the same shape."""
+    directions = np.empty(preference.shape)
+    for policy in range(preference.shape[1]):
+        own = preference[:, policy]
+        different, places = np.unique(own.reshape(-1, own.shape[-1]), axis=0, return_inverse=True)
+        found = goal.direction(recent.estimate(policy, different), different)
+        directions[:, policy] = found[places.ravel()].reshape(own.shape)
+    return directions
 
 
 def by_policy(array: NDArray, group: int, axis: int) -> NDArray:

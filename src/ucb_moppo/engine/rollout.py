@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 
 from ucb_moppo.algos.base import Transitions
 from ucb_moppo.algos.stacked import arrays_under
+from ucb_moppo.engine.ledger import Ledger
 from ucb_moppo.envs.base import BatchEnv, Step
 from ucb_moppo.errors import EnvironmentFault
+from ucb_moppo.objectives.utility import LINEAR_GOAL, Goal
 from ucb_moppo.policy.actors import ActingFunction
 from ucb_moppo.policy.networks import greedy_action
 from ucb_moppo.seeding import EpisodeSeeds
@@ -65,11 +67,15 @@ class Lockstep:
 class Collector:
     """Makes rollouts of K policies in N environments each, every one from where the last has stopped."""
 
-    def __init__(self, env: BatchEnv, policy_ids: Sequence[int], seed: int) -> None:
+    def __init__(self, env: BatchEnv, policy_ids: Sequence[int], seed: int, goal: Goal = LINEAR_GOAL) -> None:
         self.env, self.policy_ids, self.seed = env, tuple(policy_ids), seed
         # The seeds of a policy's own environments, whatever company it trains in.
         self.seeds = EpisodeSeeds(seed, self.policy_ids, self.num_envs)
         self.lockstep = Lockstep(env, len(self.policy_ids), self.seeds.of)
+        self.ledger = (
+            None if goal.is_linear else Ledger(goal, self.lockstep.episodes.shape, self.spec.num_objectives)
+        )
+        """None where the utility of an episode is the sum of that of its steps: there is nothing to keep of it."""
         self.steps_taken = 0
 
     @property
@@ -83,23 +89,32 @@ class Collector:
 
     def collect(self, act: ActingFunction, weight: NDArray, noise: NDArray) -> Transitions:
         """A rollout under weights [K, N, m] with noise [T, K, N, a] -> transitions [T, K, N, …]."""
-        weight = weight.astype(np.float32)
-        rollout = empty_transitions(self.spec, (len(noise), *self.lockstep.episodes.shape))
+        conditioning = weight.astype(np.float32)
+        shape = (len(noise), *self.lockstep.episodes.shape)
+        rollout = empty_transitions(self.spec, shape, kept=self.ledger is not None)
+        if self.ledger is not None:
+            self.ledger.begin(weight)
         for t in range(len(noise)):
-            output = act(self.lockstep.observation, weight, noise[t])
+            if self.ledger is not None:
+                conditioning = self.ledger.preference.astype(np.float32)
+            output = act(self.lockstep.observation, conditioning, noise[t])
             with self._policy_named(t):
-                self._step(rollout, t, greedy_action(output, self.spec.action.discrete))
+                step = self._step(rollout, t, greedy_action(output, self.spec.action.discrete))
+            if self.ledger is not None:
+                self.ledger.enter(rollout, t, step, weight)
         self._check(rollout)
         self.steps_taken += len(noise)
         return rollout
 
-    def _step(self, rollout: Transitions, t: int, action: NDArray) -> None:
+    def _step(self, rollout: Transitions, t: int, action: NDArray) -> Step:
         rollout.observation[t], rollout.action[t] = self.lockstep.observation, action
         # A policy that diverges may act with NaN: its environments stand still until the update finds it out
         # from the rollout, where the action stays as it was.
         step = self.lockstep.step(np.where(np.isfinite(action), action, 0))
-        rollout.next_observation[t], rollout.reward[t] = step.observation, step.reward
+        rollout.next_observation[t] = step.observation
+        rollout.reward[t, ..., : step.reward.shape[-1]] = step.reward
         rollout.terminated[t], rollout.truncated[t] = step.terminated, step.truncated
+        return step
 
     @contextmanager
     def _policy_named(self, t: int) -> Iterator[None]:
@@ -128,22 +143,29 @@ class Collector:
 
     def get_state(self) -> dict[str, NDArray]:
         """Where the episodes stand, and how many steps it took to get there."""
-        return self.lockstep.get_state() | {"steps": np.array(self.steps_taken)}
+        kept = {} if self.ledger is None else self.ledger.get_state()
+        ledger = {f"ledger.{name}": array for name, array in kept.items()}
+        return self.lockstep.get_state() | ledger | {"steps": np.array(self.steps_taken)}
 
     def set_state(self, state: Mapping[str, NDArray]) -> None:
         """Continue from what ``get_state`` returned."""
         self.lockstep.set_state(state)
+        if self.ledger is not None:
+            self.ledger.set_state(arrays_under("ledger.", state))
         self.steps_taken = int(state["steps"])
 
 
-def empty_transitions(spec: EnvSpec, shape: tuple[int, ...]) -> Transitions:
-    """Room for transitions of ``shape`` [T, K, N], with nothing in it yet."""
-    size, action = spec.observation_size, spec.action
+def empty_transitions(spec: EnvSpec, shape: tuple[int, ...], kept: bool = False) -> Transitions:
+    """Room for transitions of ``shape`` [T, K, N], with nothing in it yet; ``kept``: with what a ledger keeps."""
+    size, action = spec.input_size, spec.action
+    returns = np.empty((*shape, spec.num_objectives)) if kept else None
     return Transitions(
         observation=np.empty((*shape, size), np.float32),
         next_observation=np.empty((*shape, size), np.float32),
         action=np.empty(shape, np.int32) if action.discrete else np.empty((*shape, action.size), np.float32),
-        reward=np.empty((*shape, spec.num_objectives), np.float32),
+        reward=np.empty((*shape, spec.num_values), np.float32),
         terminated=np.empty(shape, bool),
         truncated=np.empty(shape, bool),
+        preference=None if returns is None else np.empty_like(returns),
+        accrued=returns,
     )

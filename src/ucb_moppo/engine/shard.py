@@ -49,7 +49,7 @@ class Shard:
 
     def _make_collector(self) -> Collector:
         env = self._make_env(num_envs=len(self.subspaces) * self._config.search.active)
-        return Collector(env, self.subspaces, self._config.seed)
+        return Collector(env, self.subspaces, self._config.seed, self._config.make_goal(env.spec))
 
     def _make_population(self) -> Population:
         return Population(self._config, self._collector.spec, self.subspaces, group=1)
@@ -79,7 +79,7 @@ class Shard:
 
     def collect(self, tensors: Tensors, weights: NDArray, noise: NDArray) -> Transitions:
         """A rollout [T, K, N, …] for policies that are led, under weights [K, N, m] with noise [T, K, N, a]."""
-        return self._collect(actors_from_tensors(tensors), weights, noise)
+        return self._collect(actors_from_tensors(tensors, self._config.ppo.network), weights, noise)
 
     def _collect(self, act: ActingFunction, weights: NDArray, noise: NDArray) -> Transitions:
         start = perf_counter()
@@ -93,7 +93,8 @@ class Shard:
         ``tensors`` act where policies are led; who leads them judges by what comes out.
         """
         start = perf_counter()
-        act = self.own.actors if tensors is None else actors_from_tensors(tensors)
+        network = self._config.ppo.network
+        act = self.own.actors if tensors is None else actors_from_tensors(tensors, network)
         num_policies = len(self.subspaces)
         wanted = num_policies * min(weights.shape[1] * episodes, evaluation_width(num_policies))
         if self._evaluation_env is None or self._evaluation_env.num_envs < wanted:
@@ -171,5 +172,5 @@ def time_update(population: Population) -> float:
     rollout, weights = population.empty_rollout()
     for _ in range(2):  # the first call compiles
         start = perf_counter()
-        jax.block_until_ready(population.algorithm.update(copy_state(population.state), rollout, weights))
+        jax.block_until_ready(population.learn(copy_state(population.state), rollout, weights))
     return perf_counter() - start

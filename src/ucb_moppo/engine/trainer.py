@@ -121,13 +121,14 @@ class Trainer:
         self.config, self.spec, self.executor = config, spec, executor
         self.network = make_algorithm(config.ppo, config.num_iterations).network
         self.decomposition = make_run_decomposition(config, spec)
-        self.method: Method = make_method(config.method, config.search, config.reference_point)
+        self.goal = config.make_goal(spec)
+        self.method: Method = make_method(config.method, config.search, config.reference_point, self.goal)
         self.history: list[NDArray] = []
         self.density: list[NDArray] = []
         """[K, P] of every stage: how densely it trained near the evaluated weights."""
         self._density = np.zeros(self.evaluated_weights.shape[:2])
         """[K, P] the same of the stage that is being trained, summed over its iterations."""
-        self.kept = Archive(config.reference_point)
+        self.kept = Archive(config.reference_point, self.goal)
         self.iteration = self.evaluation_steps = 0
         self._reports: list[dict[str, NDArray]] = []
         self._spent, self._begun = 0.0, perf_counter() if begun is None else begun
@@ -298,8 +299,11 @@ class Trainer:
                 f"every policy has diverged ({diverged}); lower --learning-rate or --max-grad-norm, or look at "
                 f"the problem's rewards and observations"
             )
-        self.kept.take(evaluation.returns[:, -config.search.probes :], self.executor.policies())
-        returns = np.array(self.kept.returns)
+        probed, outcomes = slice(-config.search.probes, None), None
+        if not self.goal.is_linear:
+            outcomes = self.goal.outcomes(evaluation.episodes[:, probed])
+        self.kept.take(evaluation.returns[:, probed], self.executor.policies(), outcomes)
+        returns, divisions = np.array(self.kept.returns), config.utility_divisions
         return StageRecord(
             stage=index,
             iteration=self.iteration,
@@ -307,7 +311,8 @@ class Trainer:
             evaluation_steps=self.evaluation_steps,
             seconds=self.seconds,
             returns=returns,
-            indicators=measure(returns, config.reference_point, config.utility_divisions),
+            outcomes=None if self.kept.outcomes is None else self.kept.outcomes.copy(),
+            indicators=measure(returns, config.reference_point, divisions, self.goal, self.kept.outcomes),
             episode_steps=evaluation.episode_steps,
             finished=self.iteration == config.num_iterations,
             selected=None if selection is None else selection.weights,
@@ -332,14 +337,21 @@ class Trainer:
         predicted, sigma = np.asarray(diagnostics["predicted"]), np.asarray(diagnostics["sigma"])
         error = np.abs(predicted - realised)
         return diagnostics | {
-            "rank_correlation": rank_correlation(
-                (self.evaluated_weights * predicted).sum(-1), (self.evaluated_weights * realised).sum(-1)
-            ),
+            "rank_correlation": rank_correlation(*self._gains(predicted, realised)),
             "coverage": mean_of_finite(np.where(np.isfinite(error), error <= NORMAL_95 * sigma, np.nan)),
             "realised": realised.tolist(),
             "absolute_error": [mean_of_finite(error[..., j]) for j in range(error.shape[-1])],
             "absolute_change": [mean_of_finite(np.abs(realised[..., j])) for j in range(error.shape[-1])],
         }
+
+    def _gains(self, predicted: NDArray, realised: NDArray) -> tuple[NDArray, NDArray]:
+        """What changes [K, W, m] that were foreseen and that came about add to the utility, [K, W] each."""
+        weights, before = self.evaluated_weights, self.history[-2]
+        if self.goal.is_linear:
+            return (weights * predicted).sum(-1), (weights * realised).sum(-1)
+        utility = self.goal.utility
+        base = utility(before, weights)
+        return utility(before + predicted, weights) - base, utility(before + realised, weights) - base
 
     def get_state(self) -> dict[str, NDArray]:
         """Give everything needed to continue, as named arrays. What is chosen next follows from it."""

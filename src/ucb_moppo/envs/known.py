@@ -33,7 +33,7 @@ KNOWN: dict[str, Known] = {
     "resource-gathering": Known(("survival", "gold", "diamond"), (-1.0, -1.0, -1.0)),
     "fruit-tree": Known(_NUTRIENTS, (0.0,) * 6),
     "four-room": Known(("blue squares", "green triangles", "red circles"), (0.0,) * 3),
-    "fishwood": Known(("wood", "fish"), None),
+    "fishwood": Known(("fish", "wood"), None),  # as its code pays; its docstring has them the other way round
     "mo-mountaincar": Known((_TIME, "reverse", "forward"), (-200.0,) * 3),
     "mo-mountaincarcontinuous": Known((_TIME, "fuel"), None),
     "mo-lunar-lander": Known(

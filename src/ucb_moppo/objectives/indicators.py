@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
 from ucb_moppo.objectives import pareto
 from ucb_moppo.objectives.pareto import hypervolume
+from ucb_moppo.objectives.utility import LINEAR_GOAL, Goal
 from ucb_moppo.objectives.weights import even_weights, simplex_lattice
 from ucb_moppo.registry import INDICATORS
 
@@ -38,13 +40,21 @@ class Indicator(Protocol):
         ...
 
 
-def expected_utility(points: NDArray, reference_point: Sequence[float], divisions: int | None = None) -> float:
-    """Mean over evenly spaced weights of the best utility that the points offer.
+def expected_utility(
+    points: NDArray, reference_point: Sequence[float], divisions: int | None = None, goal: Goal = LINEAR_GOAL
+) -> float:
+    """Mean over evenly spaced preferences of the best utility that the points offer.
 
-    The weights are multiples of 1/``divisions``; by default as many as make a hundred weights or more.
+    The preferences are multiples of 1/``divisions``; by default as many as make a hundred or more. Where ``goal`` is
+    not linear, points may be what its utility is taken of, [n, E, m].
     """
     m = points.shape[-1]
-    return pareto.expected_utility(points, simplex_lattice(m, divisions) if divisions else even_weights(m))
+    preferences = simplex_lattice(m, divisions) if divisions else even_weights(m)
+    if goal.is_linear:
+        return pareto.expected_utility(points, preferences)
+    outcomes = points if points.ndim == 3 else points[:, None]
+    finite = outcomes[np.isfinite(outcomes).all((1, 2))]
+    return float(goal.best_values(finite, preferences).mean()) if len(finite) else float("nan")
 
 
 def sparsity(points: NDArray, reference_point: Sequence[float]) -> float:
@@ -57,14 +67,25 @@ def cardinality(points: NDArray, reference_point: Sequence[float]) -> int:
     return pareto.cardinality(points)
 
 
-def measure(returns: NDArray, reference_point: Sequence[float], divisions: int | None = None) -> dict[str, float]:
-    """The indicators that every run records, of returns [K, W, m]; ``divisions`` as in `expected_utility`.
+def measure(
+    returns: NDArray,
+    reference_point: Sequence[float],
+    divisions: int | None = None,
+    goal: Goal = LINEAR_GOAL,
+    outcomes: NDArray | None = None,
+) -> dict[str, float]:
+    """The indicators that every run records, of returns [K, W, m]; ``divisions`` and ``goal`` as in
+    `expected_utility`, which is that of ``outcomes`` [K, W, E, m] where these are given.
 
     Where the hypervolume is an estimate, its standard error stands beside it.
     """
     volume = pareto.measure_volume(returns.reshape(-1, returns.shape[-1]), reference_point)
     others = [name for name in INDICATORS if name != "hypervolume"]
     found = {"hypervolume": volume.value} | measure_with(others, returns, reference_point, divisions)
+    if not goal.is_linear:
+        taken = returns[..., None, :] if outcomes is None else outcomes
+        points = taken.reshape(-1, *taken.shape[-2:])
+        found["expected_utility"] = expected_utility(points, reference_point, divisions, goal)
     return found | ({HYPERVOLUME_ERROR: volume.error} if volume.error else {})
 
 

@@ -168,12 +168,15 @@ def init_params(
     log_std: float,
     choices: Sequence[int] = (),
     layers: Sequence[str] = PAPER_NETWORK.layers,
+    num_values: int | None = None,
 ) -> dict[str, dict[str, NDArray]]:
-    """Actor (Gaussian mean and a state-independent log-std, or logits) and critic (a value per objective)."""
+    """Actor (Gaussian mean and a state-independent log-std, or logits) and critic (a value per objective, or
+    ``num_values``)."""
     actor = init_mlp(rng, observation_size, num_objectives, action_size, cells, ACTOR_GAIN, choices, layers)
     if not discrete and not choices:
         actor["log_std"] = np.full(action_size, log_std, np.float32)
-    critic = init_mlp(rng, observation_size, num_objectives, num_objectives, cells, CRITIC_GAIN, (), layers)
+    outputs = num_values or num_objectives
+    critic = init_mlp(rng, observation_size, num_objectives, outputs, cells, CRITIC_GAIN, (), layers)
     return {"actor": actor, "critic": critic}
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ucb_moppo.errors import ConfigError
 from ucb_moppo.policy.actors import Actors, actors_from_tensors
@@ -18,7 +18,11 @@ from ucb_moppo.spec import EnvSpec, ObservationPart
 
 @dataclass(frozen=True, eq=False)
 class Policy:
-    """One trained policy conditioned on one preference: ``action = policy(observation)``."""
+    """One trained policy conditioned on one preference: ``action = policy(observation)``.
+
+    One that was trained for the utility of each episode's return (ESR) goes by what has accrued, too: ``policy.episode()``
+    keeps account of that, or ``policy(observation, accrued=..., time=...)`` is told.
+    """
 
     spec: EnvSpec
     index: int
@@ -50,22 +54,50 @@ class Policy:
         """What acts, without a leading axis."""
         return actors_from_tensors(self.tensors, self.network)
 
-    def __call__(self, observation: Any) -> Any:
+    def __call__(self, observation: Any, *, accrued: ArrayLike | None = None, time: ArrayLike | None = None) -> Any:
         """The deterministic action for one observation as the environment shows it, or for a batch of them.
 
         Box actions come in the environment's own range, Discrete and MultiDiscrete ones as integers. A batch has
-        its axis first, in every array of a dict or a tuple.
+        its axis first, in every array of a dict or a tuple. ``accrued`` are the rewards of the episode so far, summed
+        per objective, [m] or [B, m], and ``time`` the steps it has taken, for a policy that goes by them.
         """
         inputs, single = self._encode(observation)
+        inputs = self._extend(inputs, accrued, time)
         action = self.spec.action.to_environment(self.act(inputs))
         if not single:
             return action
         return int(action[0]) if self.spec.action.discrete else action[0]
 
     def act(self, inputs: NDArray) -> NDArray:
-        """The actor's own deterministic actions for rows [B, observation_size]: [B, a] or, if Discrete, [B]."""
+        """The actor's own deterministic actions for rows [B, input_size]: [B, a] or, if Discrete, [B]."""
         weight = np.broadcast_to(self.weight.astype(np.float32), (len(inputs), len(self.weight)))
         return greedy_action(self.actors(inputs, weight), self.spec.action.discrete)
+
+    def episode(self) -> PolicyEpisode:
+        """A new episode of this policy: acts on observations and is told what each action has earned."""
+        return PolicyEpisode(self)
+
+    def _extend(self, rows: NDArray, accrued: ArrayLike | None, time: ArrayLike | None) -> NDArray:
+        """Rows with what has accrued and the time, for a policy that goes by them; refused where they are missing."""
+        spec = self.spec
+        if not spec.shows_accrued:
+            if accrued is not None or time is not None:
+                raise ConfigError("this policy does not go by accrued returns: call it with the observation alone")
+            return rows
+        if accrued is None or time is None:
+            raise ConfigError(
+                f"this policy for {spec.name} goes by what its episode has returned so far: call it as policy("
+                f"observation, accrued=..., time=...), or let `episode = policy.episode()` keep account of it"
+            )
+        count, num_objectives = len(rows), spec.num_objectives
+        so_far, gone = np.asarray(accrued, float), np.asarray(time, float)
+        if so_far.shape not in ((num_objectives,), (count, num_objectives)) or gone.shape not in ((), (count,)):
+            raise ConfigError(
+                f"accrued has shape {so_far.shape} and time {gone.shape} for {count} observations; give "
+                f"({num_objectives},) and a number, or ({count}, {num_objectives}) and ({count},)"
+            )
+        wide = np.broadcast_to(so_far, (count, num_objectives)), np.broadcast_to(gone, (count,))
+        return spec.extend(rows, *wide).astype(np.float32)
 
     def _encode(self, observation: Any) -> tuple[NDArray, bool]:
         """Rows [B, observation_size] of float32, and whether there was just one."""
@@ -119,6 +151,33 @@ class Policy:
 
         return export_policy(self, path, format)
 
-    def flatten(self, observation: Any) -> NDArray:
-        """Rows [B, observation_size] that the actor sees of an observation, or of a batch: what exports take."""
-        return self._encode(observation)[0]
+    def flatten(
+        self, observation: Any, *, accrued: ArrayLike | None = None, time: ArrayLike | None = None
+    ) -> NDArray:
+        """Rows [B, input_size] that the actor sees of an observation, or of a batch: what exports take."""
+        return self._extend(self._encode(observation)[0], accrued, time)
+
+
+class PolicyEpisode:
+    """One episode of a policy: ``action = episode(observation)``, then ``episode.observe(reward)``."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self.accrued = np.zeros(policy.spec.num_objectives)
+        """[m] the rewards so far."""
+        self.time = 0
+
+    def __call__(self, observation: Any) -> Any:
+        """The deterministic action for one observation as the environment shows it."""
+        if not self.policy.spec.shows_accrued:
+            return self.policy(observation)
+        return self.policy(observation, accrued=self.accrued, time=self.time)
+
+    def observe(self, reward: ArrayLike) -> None:
+        """Take account of what the last action has earned, a number per objective."""
+        earned = np.asarray(reward, float)
+        if earned.shape != self.accrued.shape:
+            raise ConfigError(
+                f"a reward of shape {earned.shape} was given; there are {len(self.accrued)} objectives"
+            )
+        self.accrued, self.time = self.accrued + earned, self.time + 1

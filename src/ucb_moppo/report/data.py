@@ -7,6 +7,7 @@ import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,10 @@ from numpy.typing import NDArray
 from ucb_moppo import registry
 from ucb_moppo.bench.result import COSTS, is_result, read_result
 from ucb_moppo.errors import RunFormatError, UcbMoppoWarning, UnsafeFileError
+from ucb_moppo.objectives.utility import Goal
 from ucb_moppo.objectives.weights import even_divisions
 from ucb_moppo.store.layout import CONFIG, EVALUATIONS, FRONT, METRICS, SUMMARY
-from ucb_moppo.store.records import check_metrics, check_settings, check_summary
+from ucb_moppo.store.records import check_metrics, check_settings, check_summary, describe_utility
 from ucb_moppo.store.run import Front, Run, front_from_columns, load_run, on_front
 
 METHOD_ORDER = tuple(registry.METHODS)
@@ -71,6 +73,12 @@ class ComparedRun:
         """Of the returns it was evaluated by; older runs do not say and are undiscounted."""
         name = "evaluation_discount"
         return float(self.summary.get(name) or self.config.get(name) or 1.0)
+
+    @property
+    def utility(self) -> str:
+        """What a preference means, where it is not a weighted sum; else nothing."""
+        goal = self.config.get("goal")
+        return describe_utility(goal) if isinstance(goal, Mapping) else ""
 
     @property
     def steps(self) -> NDArray:
@@ -127,6 +135,23 @@ class RunData(ComparedRun):
     @property
     def num_policies(self) -> int:
         return int(self.evaluated.policy.max()) + 1
+
+    def values(self, preference: NDArray) -> NDArray:
+        """[K·P] what every evaluated pair is worth for a preference [m], by what was measured."""
+        goal = self.goal
+        if goal.is_linear:
+            return np.asarray(self.evaluated.returns @ preference)
+        return goal.values(self.outcomes, preference[None])
+
+    @cached_property
+    def goal(self) -> Goal:
+        """What a preference means."""
+        return self.run.goal
+
+    @cached_property
+    def outcomes(self) -> NDArray:
+        """[K·P, E, m] what the utility of every pair is taken of."""
+        return self.run.outcomes()
 
     @property
     def stages(self) -> list[int]:
@@ -352,7 +377,8 @@ def _utility_of(run: ComparedRun) -> str:
     """How the expected utility was measured, where it is not as usual."""
     usual = even_divisions(len(run.objectives))
     divisions = run.config.get("utility_divisions") or usual
-    return "" if divisions == usual else f", utility over steps of 1/{divisions}"
+    steps = "" if divisions == usual else f", utility over steps of 1/{divisions}"
+    return f"{steps}, utility {run.utility}" if run.utility else steps
 
 
 USUAL_PROTOCOL = "gymnasium"

@@ -79,6 +79,7 @@ def summary_table(run: RunData) -> Table:
         ("objectives", ", ".join(run.objectives)),
         ("reference point", ", ".join(f"{x:g}" for x in run.reference_point)),
         ("returns", describe_discount(run.discount) or "undiscounted"),
+        *([("utility", run.utility)] if run.utility else []),
         *((label, _found_cell(run, name)) for name, label in indicators.items()),
         ("policies kept", str(found.get("policies", NONE))),
         ("parameters kept", number(found.get("parameters"), digits=0)),

@@ -10,7 +10,7 @@ was done since.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from time import perf_counter
@@ -120,9 +120,7 @@ class ShardedExecutor:
                 shard.columns(noise),
             )
         )
-        merged = (np.concatenate(arrays, axis=1) for arrays in zip(*parts, strict=True))
-        rollout = Transitions(*(by_policy(array, lead.group, axis=1) for array in merged))
-        return lead.update(rollout, by_policy(weights, lead.group, axis=0))
+        return lead.update(merge_rollouts(parts, lead.group), by_policy(weights, lead.group, axis=0))
 
     def part(self) -> None:
         """Give every sub-space a policy of its own: the shards go on with copies of those that were shared."""
@@ -249,6 +247,16 @@ class ShardedExecutor:
             shard.worker.begin(Shard.set_state, shard.kept).result()
         for begin in shard.since:
             begin(shard).result()
+
+
+def merge_rollouts(parts: Sequence[Transitions], group: int) -> Transitions:
+    """Rollouts [T, K, N, …] of the shards side by side, as those of policies for ``group`` sub-spaces each."""
+
+    def merge(arrays: Sequence[NDArray | None]) -> NDArray | None:
+        found = [array for array in arrays if array is not None]
+        return by_policy(np.concatenate(found, axis=1), group, axis=1) if found else None
+
+    return Transitions(*(merge(arrays) for arrays in zip(*parts, strict=True)))
 
 
 def acting_tensors(population: Population) -> dict[str, NDArray]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ucb_moppo.errors import ConfigError
 from ucb_moppo.objectives.pareto import hypervolume, pareto_front
+from ucb_moppo.objectives.utility import Utility
 from ucb_moppo.objectives.weights import even_weights
 
 FloatArray = NDArray[np.float64]
@@ -51,7 +52,8 @@ def optimistic_worlds(values: FloatArray, changes: FloatArray, beta: float, of: 
 class Score(Protocol):
     """Value of a front with each candidate joined to it, one at a time; higher is better.
 
-    What ``--acquisition`` names is called with the reference point (m numbers) and returns one.
+    What ``--acquisition`` names is called with the reference point (m numbers) and returns one. Where the run's
+    utility is not linear, a score that has ``for_utility`` is asked for the one of that utility.
     """
 
     def __call__(self, front: FloatArray, candidates: FloatArray) -> FloatArray:
@@ -82,9 +84,20 @@ class HypervolumeScore:
 
 @dataclass(frozen=True, eq=False)
 class ExpectedUtilityScore:
-    """Mean over ``weights`` [n_w, m] of max_p w·V_p with the candidate among the p."""
+    """Mean over ``weights`` [n_w, m] of max_p u_w(V_p) with the candidate among the p; u_w(V) = w·V if not told."""
 
     weights: FloatArray
+    utility: Utility | None = None
+
+    def for_utility(self, utility: Utility) -> ExpectedUtilityScore:
+        """The same score of another utility."""
+        return ExpectedUtilityScore(self.weights, utility)
+
+    def utilities(self, points: FloatArray) -> FloatArray:
+        """What points [n, m] are worth for every weight: [n, n_w]."""
+        if self.utility is None:
+            return np.asarray(points @ self.weights.T)
+        return np.asarray(self.utility(points[:, None], self.weights[None]))
 
     def __call__(self, front: FloatArray, candidates: FloatArray) -> FloatArray:
         """Score ``candidates`` [n, m] against ``front`` [f, m] -> [n]."""
@@ -92,8 +105,8 @@ class ExpectedUtilityScore:
         front = front[np.isfinite(front).all(axis=1)]
         scores = np.full(len(candidates), -np.inf)
         finite = np.isfinite(candidates).all(axis=1)
-        best = (front @ self.weights.T).max(axis=0, initial=-np.inf)
-        scores[finite] = np.maximum(candidates[finite] @ self.weights.T, best).mean(axis=1)
+        best = self.utilities(front).max(axis=0, initial=-np.inf)
+        scores[finite] = np.maximum(self.utilities(candidates[finite]), best).mean(axis=1)
         return scores
 
 

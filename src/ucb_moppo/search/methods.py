@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ucb_moppo.errors import ConfigError
 from ucb_moppo.objectives.pareto import pareto_front
+from ucb_moppo.objectives.utility import LINEAR_GOAL, Goal
 from ucb_moppo.objectives.weights import subspace_width
 from ucb_moppo.registry import ACQUISITIONS, METHODS, SELECTIONS, SURROGATES
 from ucb_moppo.search.acquisition import Score, optimistic_worlds, ucb_beta, zero_beta
@@ -149,11 +150,16 @@ class Tools(NamedTuple):
     """What the upper confidence bound is taken of; see `optimistic_worlds`."""
 
 
-def make_method(name: str, search: SearchConfig, reference_point: tuple[float, ...]) -> Method:
-    """The method called ``name`` with the tools that ``search`` names."""
+def make_method(
+    name: str, search: SearchConfig, reference_point: tuple[float, ...], goal: Goal = LINEAR_GOAL
+) -> Method:
+    """The method called ``name`` with the tools that ``search`` names; the score may ask for the utility."""
+    score = ACQUISITIONS.find(search.acquisition)(reference_point)
+    if not goal.is_linear and hasattr(score, "for_utility"):
+        score = score.for_utility(goal.utility)
     tools = Tools(
         surrogate=SURROGATES.find(search.surrogate)(search),
-        score=ACQUISITIONS.find(search.acquisition)(reference_point),
+        score=score,
         select=SELECTIONS.find(search.selection),
         confidence=search.confidence,
     )

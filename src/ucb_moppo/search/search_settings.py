@@ -45,7 +45,9 @@ class SearchSettings:
     """Iterations in which one policy learns for all sub-spaces, before it parts into one for each."""
     resample_iterations: Annotated[int | None, "about an episode, a stage in a static layout"] = None
     """RF, iterations after which a policy that is shared gets other weights, and method `random` draws again."""
-    acquisition: Annotated[str | None, "hypervolume, expected_utility for more than 3 objectives"] = None
+    acquisition: Annotated[
+        str | None, "hypervolume; expected_utility for more than 3 objectives and for a utility that is not linear"
+    ] = None
     """What a candidate is scored by."""
     confidence: ConfidenceName = "score"
     """What the upper confidence bound is taken of: the score, or each objective by itself, as in the paper."""

@@ -94,7 +94,7 @@ def policy_by_index(run: Run, index: int, weight: ArrayLike | None, conditioning
         weight, conditioning = weights[0], "evaluated"
     wanted = check_weights(weight, everything.weights.shape[1])
     require(len(own) > 0, f"policy {index} was never evaluated")
-    row = int(own[best_row(type(everything)(*(column[own] for column in everything)), wanted)])
+    row = int(own[best_row(run.values(wanted)[own])])
     policy = run.evaluated_policy(row)
     return policy if conditioning == "evaluated" else dataclasses.replace(policy, weight=wanted)
 
@@ -111,8 +111,9 @@ def describe_policy(policy: Policy) -> dict[str, Any]:
         "objectives": list(spec.objectives),
         "weight": policy.weight.tolist(),
         "expected_returns": finite_or_none(policy.expected_returns.tolist()),
-        "observation_size": spec.observation_size,
+        "observation_size": spec.input_size,
         "observation": describe_observation(spec),
+        "accrued": describe_accrued(spec),
         "action": describe_action(spec.action),
         "network": network.to_json(),
         "layers": network.layers,
@@ -127,6 +128,11 @@ def describe_observation(spec: EnvSpec) -> list[dict[str, Any]]:
         {"path": list(p.path), "shape": list(p.shape), "choices": list(p.choices), "start": list(p.start)}
         for p in parts
     ]
+
+
+def describe_accrued(spec: EnvSpec) -> dict[str, Any] | None:
+    """What stands behind an observation in its row: accrued returns over scales, then the time over the horizon."""
+    return {"scales": list(spec.accrued_scales), "horizon": spec.horizon} if spec.shows_accrued else None
 
 
 def describe_action(action: ActionSpec) -> dict[str, Any]:
@@ -146,7 +152,7 @@ def normalisation(policy: Policy) -> tuple[NDArray, NDArray, NDArray]:
     """Mean, standard deviation and bound of observations; such that nothing changes where nothing was counted."""
     stats = policy.actors.observation_stats
     if not stats.count > 0:
-        size = policy.spec.observation_size
+        size = policy.spec.input_size
         return np.zeros(size, np.float32), np.ones(size, np.float32), np.array(np.inf, np.float32)
     return stats.mean, stats.std, np.array(CLIP, np.float32)
 
@@ -218,7 +224,7 @@ def make_onnx(policy: Policy) -> Any:
         helper.make_graph(
             graph.nodes,
             "policy",
-            [helper.make_tensor_value_info("observation", kinds.FLOAT, ["batch", spec.observation_size])],
+            [helper.make_tensor_value_info("observation", kinds.FLOAT, ["batch", spec.input_size])],
             [helper.make_tensor_value_info("action", kind, shape)],
             graph.constants,
         ),

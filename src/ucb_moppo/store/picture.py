@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from ucb_moppo.store.guarded import write_file
 from ucb_moppo.store.pairs import PointLayer, draw_pairs, pairs_size
-from ucb_moppo.store.records import describe_hypervolume
+from ucb_moppo.store.records import describe_hypervolume, describe_utility
 
 if TYPE_CHECKING:
     from ucb_moppo.store.run import Run
@@ -99,7 +99,8 @@ def make_title(found: Mapping[str, Any]) -> str:
     """What was trained for how long, and what was found."""
     discount = found.get("evaluation_discount", 1.0)
     discounted = "" if discount == 1 else f", returns discounted by {discount:g}"
+    utility = f", utility {describe_utility(found)}" if describe_utility(found) else ""
     return (
         f"{found['problem']}, {found['method']}, seed {found['seed']}, {found['training_steps']:,} training steps: "
-        f"{describe_hypervolume(found)}, EU {found['expected_utility']:.4g}{discounted}"
+        f"{describe_hypervolume(found)}, EU {found['expected_utility']:.4g}{utility}{discounted}"
     )

@@ -30,6 +30,7 @@ FORMAT, KIND = 1, "ucb-moppo policy"
 
 Size = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 Start = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+Scale = Annotated[float, Meta(gt=0)]
 Bound = float | Literal["inf", "-inf"]
 """JSON has no infinite numbers, so these are words."""
 
@@ -86,9 +87,12 @@ class StoredSpec(Struct, forbid_unknown_fields=True):
     discrete_observation: bool = False
     observation_start: int = 0
     observation_parts: tuple[StoredPart, ...] = ()
+    accrued_scales: tuple[Scale, ...] = ()
 
     def __post_init__(self) -> None:
         parts = self.observation_parts
+        if self.accrued_scales and len(self.accrued_scales) != len(self.objectives):
+            raise ValueError(f"accrued_scales has {len(self.accrued_scales)} of {len(self.objectives)} numbers")
         if parts and sum(part.to_spec().size for part in parts) != self.observation_size:
             raise ValueError(f"observation_parts do not make {self.observation_size} numbers")
         if len(self.reference_point) != len(self.objectives):
@@ -163,7 +167,7 @@ def actor_shapes(
     spec: EnvSpec, network: Network, found: Mapping[str, tuple[int, ...]]
 ) -> dict[str, tuple[int, ...]]:
     """Shapes of what acting needs of one policy; how wide its layers are is taken from the biases ``found``."""
-    size = spec.observation_size
+    size = spec.input_size
     shapes: dict[str, tuple[int, ...]] = {"observation.mean": (size,), "observation.variance": (size,)}
     shapes["observation.count"] = ()
     inputs = size + spec.num_objectives * network.conditioned
@@ -206,7 +210,7 @@ def spec_to_json(spec: EnvSpec) -> dict[str, Any]:
     data = dataclasses.asdict(spec)
     for bound in ("low", "high"):
         data["action"][bound] = [str(x) if np.isinf(x) else x for x in data["action"][bound]]
-    for holder, name in ((data["action"], "choices"), (data, "observation_parts")):
+    for holder, name in ((data["action"], "choices"), (data, "observation_parts"), (data, "accrued_scales")):
         if not holder[name]:
             del holder[name]
     return data

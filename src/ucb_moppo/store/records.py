@@ -59,6 +59,8 @@ class Summary(Struct):
     diverged: list[Divergence] = msgspec.field(default_factory=list)
     extra_indicators: Extra = msgspec.field(default_factory=dict)
     evaluation_discount: Discount = 1.0
+    utility: str = "linear"
+    criterion: str = "ser"
     hypervolume_error: Number | None = None
     commit: str | None = None
     hardware: dict[str, Any] | None = None
@@ -100,6 +102,18 @@ def describe_hypervolume(found: Mapping[str, Any]) -> str:
     if value is None or not error:
         return "HV undefined" if value is None else f"HV {value:.4g}"
     return f"HV ≈ {value:.4g} ± {error:.1g}"
+
+
+CRITERIA = {"ser": "of the mean return (SER)", "esr": "of each episode's return (ESR)"}
+
+
+def describe_utility(found: Mapping[str, Any]) -> str:
+    """Say what a preference means, if it is not a weighted sum: chebyshev, of the mean return (SER)."""
+    utility = str(found.get("utility", "linear"))
+    if utility == "linear":
+        return ""
+    criterion = str(found.get("criterion", "ser"))
+    return f"{utility}, {CRITERIA.get(criterion, criterion)}"
 
 
 def check_summary(data: Mapping[str, Any], path: Path) -> None:

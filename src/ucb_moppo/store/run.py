@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 import numpy as np
+from msgspec import ValidationError
 from numpy.typing import ArrayLike, NDArray
 
 from ucb_moppo.errors import ConfigError, RunFormatError
+from ucb_moppo.objectives.goal_settings import GoalSettings, check_goal
+from ucb_moppo.objectives.utility import Goal, make_goal
 from ucb_moppo.objectives.weights import check_weights
 from ucb_moppo.policy.actors import OBSERVATION_TENSORS
 from ucb_moppo.policy.html import numbers, to_html
 from ucb_moppo.policy.networks import Network
 from ucb_moppo.policy.policy import Policy
-from ucb_moppo.registry import INDICATORS
+from ucb_moppo.registry import INDICATORS, UTILITIES
 from ucb_moppo.spec import EnvSpec
 from ucb_moppo.store.layout import (
     CONFIG,
@@ -32,7 +37,7 @@ from ucb_moppo.store.layout import (
     read_files,
 )
 from ucb_moppo.store.policy_file import check_actors, load_policy, read_network, read_spec
-from ucb_moppo.store.records import check_summary
+from ucb_moppo.store.records import check_summary, describe_utility
 from ucb_moppo.store.storage import make_digest, parse_columns, parse_object, parse_tensors
 
 if TYPE_CHECKING:
@@ -149,10 +154,28 @@ class Run:
         """
         if conditioning not in ("preference", "evaluated"):
             raise ConfigError(f"conditioning is {conditioning!r}; choose 'preference' or 'evaluated'")
-        everything = self.chosen_by()
-        weight = check_weights(preference, everything.weights.shape[1])
-        policy = self.evaluated_policy(best_row(everything, weight))
+        weight = check_weights(preference, self.evaluated().weights.shape[1])
+        policy = self.evaluated_policy(best_row(self.values(weight)))
         return policy if conditioning == "evaluated" else dataclasses.replace(policy, weight=weight)
+
+    @property
+    def goal(self) -> Goal:
+        """What a preference means in this run: a weighted sum, or another utility.
+
+        One of somebody's own is not imported by reading a run: its module must have been imported before.
+        """
+        return read_goal(self.config, self.spec, self.path / CONFIG)
+
+    def outcomes(self) -> NDArray:
+        """[n, E, m] what the utility of every evaluated pair is taken of: its episodes, or its mean return."""
+        return outcomes_from_columns(self.table(), self.chosen_by().returns)
+
+    def values(self, preference: NDArray) -> NDArray:
+        """[n] what every evaluated pair is worth for a preference [m], by what was chosen by."""
+        goal = self.goal
+        if goal.is_linear:
+            return np.asarray(self.chosen_by().returns @ preference)
+        return goal.values(self.outcomes(), preference[None])
 
     def choose(
         self,
@@ -232,6 +255,7 @@ def summary_rows(found: Mapping[str, Any]) -> dict[str, str]:
     return {
         "problem": f"{found['problem']}: {', '.join(found['objectives'])}",
         "method": f"{found['method']}, seed {found['seed']}",
+        **({"utility": describe_utility(found)} if describe_utility(found) else {}),
         "state": "finished" if found["finished"] else ended,
         "training steps": f"{found['training_steps']:,}",
         "policies": f"{found['policies']:,}",
@@ -239,12 +263,44 @@ def summary_rows(found: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def best_row(evaluated: Front, preference: NDArray) -> int:
-    """The evaluated pair with the highest utility for a preference [m]; failed evaluations never win."""
-    finite = np.isfinite(evaluated.returns).all(1)
+def best_row(values: NDArray) -> int:
+    """The evaluated pair with the highest of ``values`` [n]; failed evaluations never win."""
+    finite = np.isfinite(values)
     if not finite.any():
         raise RunFormatError("no policy of the run has a finite return: nothing can be chosen")
-    return int(np.argmax(np.where(finite, evaluated.returns @ preference, -np.inf)))
+    return int(np.argmax(np.where(finite, values, -np.inf)))
+
+
+def read_goal(config: Mapping[str, Any], spec: EnvSpec, path: Path) -> Goal:
+    """The goal that a run's config describes; runs that are older than goals have a weighted sum."""
+    try:
+        settings = msgspec.convert(config.get("goal", {}), GoalSettings)
+        scales = msgspec.convert(config.get("objective_scales"), tuple[float, ...] | None)
+        check_goal(settings)
+        if settings.utility not in UTILITIES:
+            check_imported(settings.utility)
+        return make_goal(settings, spec, scales)
+    except ValidationError as fault:
+        raise RunFormatError(f"{path} does not describe a utility: {fault}") from fault
+
+
+def check_imported(target: str) -> None:
+    """Refuse a user's own utility whose module nobody has imported: reading a run executes nothing."""
+    module = target.partition(":")[0]
+    if module not in sys.modules:
+        raise ConfigError(
+            f"the run's utility is {target}, and reading a run imports nothing: `import {module}` first"
+        )
+
+
+def outcomes_from_columns(columns: Mapping[str, NDArray], returns: NDArray) -> NDArray:
+    """[n, E, m] the episodes in a front's table, or [n, 1, m] the mean returns where it has none."""
+    num_objectives = returns.shape[1]
+    count = sum(name.startswith("episode") and name.endswith("_1") for name in columns)
+    names = [f"episode{e}_{j}" for e in range(1, count + 1) for j in range(1, num_objectives + 1)]
+    if not names or not set(names) <= set(columns):
+        return returns[:, None]
+    return np.stack([columns[name] for name in names], axis=1).reshape(len(returns), count, num_objectives)
 
 
 def on_front(columns: Mapping[str, NDArray]) -> NDArray:

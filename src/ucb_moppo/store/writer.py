@@ -114,10 +114,12 @@ class RunWriter:
         tensors: Mapping[str, NDArray],
         summary: Mapping[str, Any],
         front: bytes | None = None,
+        outcomes: NDArray | None = None,
     ) -> None:
         """Everything a stage leaves: weights, returns [K, W, m] of its evaluation, all policies, the numbers.
 
-        ``front`` is the table of a front that was measured otherwise, at the end of a run.
+        ``front`` is the table of a front that was measured otherwise, at the end of a run; ``outcomes`` [K, W, E, m]
+        are what a utility that is not linear is taken of.
         """
         header = ["stage", *_front_header(weights.shape[-1])]
         rows = [[stage, *row] for row in _front_rows(weights, returns)]
@@ -126,7 +128,7 @@ class RunWriter:
             {
                 **self._grow(METRICS, (json.dumps(finite_or_none(metrics), allow_nan=False) + "\n").encode()),
                 **self._grow(EVALUATIONS, _to_csv([header, *rows] if new else rows)),
-                FRONT: front_csv(weights, returns) if front is None else front,
+                FRONT: front_csv(weights, returns, None, outcomes) if front is None else front,
                 TENSORS: dump_tensors(tensors),
                 SUMMARY: dump_json(finite_or_none(summary)),
             }
@@ -189,23 +191,43 @@ class Reported(NamedTuple):
     errors: NDArray  # [n, m] standard errors
 
 
-def write_front(path: Path, weights: NDArray, returns: NDArray, reported: Reported | None = None) -> None:
+def write_front(
+    path: Path,
+    weights: NDArray,
+    returns: NDArray,
+    reported: Reported | None = None,
+    outcomes: NDArray | None = None,
+) -> None:
     """A front's table in a file: weights, returns [K, W, m], and what its members were measured at."""
-    write_file(path, front_csv(weights, returns, reported))
+    write_file(path, front_csv(weights, returns, reported, outcomes))
 
 
-def front_csv(weights: NDArray, returns: NDArray, reported: Reported | None = None) -> bytes:
+def front_csv(
+    weights: NDArray, returns: NDArray, reported: Reported | None = None, outcomes: NDArray | None = None
+) -> bytes:
     """A front's table: weights, returns [K, W, m], and which are on the front.
 
     Where the front was measured at held-out initial states, these are its returns, with their standard errors; the
-    returns that its members were chosen by stand behind.
+    returns that its members were chosen by stand behind. So do the episodes, where several ``outcomes``
+    [K, W, E, m] are what a utility is taken of.
     """
+    table = _front_table(weights, returns, reported)
+    if outcomes is not None and outcomes.shape[2] > 1:
+        count, num_objectives = outcomes.shape[2:]
+        names = [f"episode{e}_{j}" for e in range(1, count + 1) for j in range(1, num_objectives + 1)]
+        behind = [names, *outcomes.reshape(-1, count * num_objectives).tolist()]
+        table = [[*row, *more] for row, more in zip(table, behind, strict=True)]
+    return _to_csv(table)
+
+
+def _front_table(weights: NDArray, returns: NDArray, reported: Reported | None) -> list[list[Any]]:
+    """The rows of the table, its header first."""
     num_objectives = weights.shape[-1]
     header = [*_front_header(num_objectives), "on_front"]
     on_front = nondominated(returns.reshape(-1, num_objectives))
     if reported is None:
         marked = [[*row, _yes(on)] for row, on in zip(_front_rows(weights, returns), on_front, strict=True)]
-        return _to_csv([header, *marked])
+        return [header, *marked]
     shown, errors = returns.copy(), np.full(returns.shape, np.nan)
     shown[reported.members], errors[reported.members] = reported.returns, reported.errors
     numbers = range(1, num_objectives + 1)
@@ -218,7 +240,7 @@ def front_csv(weights: NDArray, returns: NDArray, reported: Reported | None = No
         strict=True,
     )
     rows = [[*row, _yes(on), *map(float, error), *map(float, chosen_by)] for row, on, error, chosen_by in columns]
-    return _to_csv([header, *rows])
+    return [header, *rows]
 
 
 def _yes(value: bool) -> str:

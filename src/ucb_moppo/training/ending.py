@@ -38,10 +38,12 @@ class Ending:
     held_out: HeldOut
     steps: int
     """Of evaluating these weights, if they are not those that stages have evaluated."""
+    outcomes: NDArray | None = None
+    """[K, W, E, m] what a utility that is not linear is taken of."""
 
     def front(self) -> bytes:
         """Give the table of the front."""
-        return front_csv(self.weights, self.returns, reported_by(self.held_out))
+        return front_csv(self.weights, self.returns, reported_by(self.held_out), self.outcomes)
 
     def describe(self) -> dict[str, Any]:
         """Give plain data for the summary."""
@@ -64,13 +66,15 @@ def measure_ending(config: RunConfig, spec: EnvSpec, snapshot: Snapshot, record:
         return None
 
     make = partial(environments_of(config), num_threads=config.threads)
-    weights, returns, steps = snapshot.weights, record.returns, 0
+    weights, returns, outcomes, steps = snapshot.weights, record.returns, record.outcomes, 0
+    goal = config.make_goal(spec)
     count = affordable_weights(config, snapshot, record)
     if count > weights.size // (spec.num_objectives * num_subspaces(config)):
         weights = spread_weights(config.division, spec.num_objectives, len(snapshot.weights), count)
         actors = actors_from_tensors(snapshot.tensors, snapshot.network)
         finer = evaluate_apart(actors, weights, make, config.episodes, discount=config.evaluation_discount)
         returns, steps = finer.returns, finer.steps
+        outcomes = None if goal.is_linear else goal.outcomes(finer.episodes)
     held_out = evaluate_held_out(
         snapshot.tensors,
         snapshot.network,
@@ -82,10 +86,11 @@ def measure_ending(config: RunConfig, spec: EnvSpec, snapshot: Snapshot, record:
         extra=config.indicators,
         discount=config.evaluation_discount,
         divisions=config.utility_divisions,
+        goal=goal,
+        outcomes=outcomes,
     )
-    return Ending(
-        weights, returns, measure(returns, spec.reference_point, config.utility_divisions), held_out, steps
-    )
+    found = measure(returns, spec.reference_point, config.utility_divisions, goal, outcomes)
+    return Ending(weights, returns, found, held_out, steps, outcomes)
 
 
 def num_subspaces(config: RunConfig) -> int:

@@ -7,9 +7,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ucb_moppo.registry import UTILITIES, is_target
+from ucb_moppo.store.layout import CONFIG
+from ucb_moppo.store.run import Run
 from ucb_moppo.training.reporter import tell
 
-NAMING = ("problem", "problems", "method", "methods", "acquisition", "surrogate", "indicators")
+NAMING = ("problem", "problems", "method", "methods", "acquisition", "surrogate", "indicators", "utility")
 """Settings that may name something in a module of somebody's own, as module:name."""
 
 
@@ -18,6 +21,15 @@ def announce_imports(path: Path, settings: Mapping[str, Any]) -> None:
     modules = sorted(set(named_modules(settings)))
     if modules:
         tell(f"ucb-moppo: {path} names code to import and execute: {', '.join(modules)}", sys.stderr)
+
+
+def import_utility(run: Run) -> None:
+    """Import the module of a run's utility, if it is somebody's own, and say so: choosing by it needs its code."""
+    goal = run.config.get("goal")
+    name = goal.get("utility") if isinstance(goal, Mapping) else None
+    if is_target(name):
+        announce_imports(run.path / CONFIG, {"utility": name})
+        UTILITIES.find(str(name))
 
 
 def named_modules(settings: Any, naming: bool = False) -> Iterator[str]:

@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ucb_moppo.config import RunConfig
+from ucb_moppo.config import MoppoConfig, RunConfig
 from ucb_moppo.engine.learner import Diverged, Iteration, Learner, Snapshot, StageRecord
 from ucb_moppo.errors import Interrupted, UcbMoppoWarning
 from ucb_moppo.registry import METHODS
@@ -150,6 +150,7 @@ class Recorder:
             snapshot.tensors,
             summarise(self.config, self.spec, snapshot, record, stopped, ending),
             None if ending is None else ending.front(),
+            record.outcomes,
         )
 
     def write_end(self, snapshot: Snapshot, record: StageRecord, stopped: str) -> None:
@@ -157,7 +158,9 @@ class Recorder:
         ending = measure_ending(self.config, self.spec, snapshot, record)
         self.writer.write_end(
             summarise(self.config, self.spec, snapshot, record, stopped, ending),
-            front_csv(snapshot.weights, record.returns) if ending is None else ending.front(),
+            front_csv(snapshot.weights, record.returns, None, record.outcomes)
+            if ending is None
+            else ending.front(),
         )
 
     def save_first(self, learner: Learner) -> None:
@@ -250,6 +253,7 @@ def summarise(
         "objectives": list(spec.objectives),
         "reference_point": list(spec.reference_point),
         "evaluation_discount": config.evaluation_discount,
+        **describe_goal(config),
         "finished": record.finished,
         **found,
         "policies": len(snapshot.weights),
@@ -262,6 +266,13 @@ def summarise(
         **record.method_counts,
         **({} if stopped is None else {"stopped": stopped}),
     }
+
+
+def describe_goal(config: RunConfig) -> dict[str, Any]:
+    """What a preference means, where it is not a weighted sum."""
+    if not isinstance(config, MoppoConfig) or config.goal.is_linear:
+        return {}
+    return {"utility": config.goal.utility, "criterion": config.goal.criterion}
 
 
 def found_by(indicators: Mapping[str, float], extra: Mapping[str, float]) -> dict[str, Any]:

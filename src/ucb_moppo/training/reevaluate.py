@@ -91,6 +91,8 @@ def evaluate_run(
         raise ConfigError(f"--held-out is {held_out}; it must be 0 (measure nothing again) or more")
     run = load_run(path)
     config, spec = load_config(run), run.spec
+    if discount not in (None, 1.0) and not config.make_goal(spec).is_linear:
+        raise ConfigError(f"--discount is {discount}, but the run's utility is taken of undiscounted returns")
     episodes, held_out = episodes or config.episodes, config.held_out if held_out is None else held_out
     discount = config.evaluation_discount if discount is None else discount
     if sampled:
@@ -100,7 +102,10 @@ def evaluate_run(
 
     make = partial(environments_of(config), num_threads=threads)
     result = evaluate_apart(load_actors(run), weights, make, episodes, sampled=sampled, discount=discount)
-    found, measured = measure(result.returns, spec.reference_point, config.utility_divisions), None
+    goal = config.make_goal(spec)
+    outcomes = None if goal.is_linear else goal.outcomes(result.episodes)
+    found = measure(result.returns, spec.reference_point, config.utility_divisions, goal, outcomes)
+    measured = None
     if held_out:
         measured = evaluate_held_out(
             run.tensors(),
@@ -112,10 +117,12 @@ def evaluate_run(
             reference_point=spec.reference_point,
             discount=discount,
             divisions=config.utility_divisions,
+            goal=goal,
+            outcomes=outcomes,
         )
         found = measured.indicators
     if out is not None:
-        write_front(out, weights, result.returns, None if measured is None else reported_by(measured))
+        write_front(out, weights, result.returns, None if measured is None else reported_by(measured), outcomes)
     return {
         "run": str(run.path),
         "weights_per_policy": int(weights.shape[1]),

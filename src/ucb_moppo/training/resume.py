@@ -23,7 +23,7 @@ from ucb_moppo.training.imports import announce_imports
 from ucb_moppo.training.record import make_facts
 from ucb_moppo.training.reporter import Reporter
 from ucb_moppo.training.stop import Deadline
-from ucb_moppo.training.train import check_trainable, execute, spec_of
+from ucb_moppo.training.train import as_seen, check_trainable, execute, spec_of
 
 SAME_RESULT = ("threads", "executor", "ray_address", "checkpoint_stages", "checkpoint_seconds")
 """Settings that may differ when a run is continued: they do not change what it computes."""
@@ -53,6 +53,7 @@ def resume_run(
         settings = override(settings, **{name: value for name, value in elsewhere.items() if name in known})
         spec = spec_of(settings)
         config = resolve(settings, spec)
+        spec = as_seen(spec, config)
         check_trainable(config, spec)
         checkpoint = find_checkpoint(path)
         if checkpoint is not None:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
+
+import numpy as np
 
 from ucb_moppo.config import MoppoConfig, PeerConfig, RunConfig, RunSettings, override, resolve
 from ucb_moppo.engine.learner import Learner
 from ucb_moppo.engine.trainer import Trainer
 from ucb_moppo.envs import make_spec, measure_scales
+from ucb_moppo.errors import require
+from ucb_moppo.objectives.utility import Goal
 from ucb_moppo.registry import METHODS
 from ucb_moppo.runtime.executor import make_executor
 from ucb_moppo.spec import EnvSpec
@@ -36,6 +41,7 @@ def train_run(
     deadline = Deadline(max_seconds)
     spec = spec_of(settings)
     config = resolve(with_scales(settings), spec)
+    spec = as_seen(spec, config)
     check_trainable(config, spec)
     path = Path(out) if out is not None else fresh_directory(config.problem, config.method, config.seed)
     check_directory(path)
@@ -48,6 +54,7 @@ def prepare_learner(settings: RunSettings) -> Learner:
     """What trains as ``settings`` say, to be stepped by hand: nothing is written, and the caller closes it."""
     spec = spec_of(settings)
     config = resolve(settings, spec)
+    spec = as_seen(spec, config)
     check_trainable(config, spec)
     return make_learner(config, spec, perf_counter())
 
@@ -55,6 +62,11 @@ def prepare_learner(settings: RunSettings) -> Learner:
 def spec_of(settings: RunSettings) -> EnvSpec:
     """The problem that the settings name, as they set it up."""
     return make_spec(settings.problem, settings.horizon, settings.reference_point, settings.protocol)
+
+
+def as_seen(spec: EnvSpec, config: RunConfig) -> EnvSpec:
+    """The problem as policies of the run see it: with what has accrued, where their utility is taken by episode."""
+    return replace(spec, accrued_scales=config.accrued_scales)
 
 
 def with_scales(settings: RunSettings) -> RunSettings:
@@ -70,9 +82,21 @@ def check_trainable(config: RunConfig, spec: EnvSpec) -> None:
     """Refuse a run that its method could not train, or that names what cannot be found, without making anything."""
     for registry, name in config.names():
         registry.find(name)
+    check_utility(config.make_goal(spec), spec)
     check = getattr(METHODS.find(config.method), "check", None)
     if check is not None:
         check(spec, config)
+
+
+def check_utility(goal: Goal, spec: EnvSpec) -> None:
+    """Refuse a utility that has no finite value where training begins, at no return at all."""
+    preference = np.full(spec.num_objectives, 1 / spec.num_objectives)
+    nothing = np.zeros((2, spec.num_objectives))
+    values, slopes = goal.utility(nothing, preference), goal.utility.gradient(nothing, preference)
+    require(
+        bool(np.isfinite(values).all() and np.isfinite(slopes).all()),
+        f"the utility of a return of zeros is {values[0]}, with the slopes {slopes[0].tolist()}: both must be finite",
+    )
 
 
 def execute(

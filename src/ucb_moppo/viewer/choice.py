@@ -34,7 +34,7 @@ class Neighbour(NamedTuple):
 
 def choose(data: RunData, preference: NDArray) -> Choice:
     """What serves a preference [m] best, of everything that was evaluated."""
-    return choice_at(data, best_row(data.evaluated, preference))
+    return choice_at(data, best_row(data.values(preference)))
 
 
 def choice_at(data: RunData, row: int) -> Choice:
@@ -57,4 +57,4 @@ def _neighbour(data: RunData, choice: Choice, row: int, objectives: tuple[int, .
 def pickable_rows(data: RunData) -> list[int]:
     """The rows that some preference picks: those worth rendering beforehand."""
     weights = even_weights(len(data.objectives), 500)
-    return sorted({best_row(data.evaluated, weight) for weight in weights})
+    return sorted({best_row(data.values(weight)) for weight in weights})

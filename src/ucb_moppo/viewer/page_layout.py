@@ -188,12 +188,13 @@ def status_text(data: RunData, other: RunData | None) -> str:
     ended = found.get("finished") or found.get("stopped")
     state = describe_state(found) if ended else "not finished; this page follows it"
     discounted = f" · returns {describe_discount(data.discount)}" if data.discount != 1 else ""
+    utility = f" · utility {data.utility}" if data.utility else ""
     volume = f"HV {number_with_error(found['hypervolume'], found.get(HYPERVOLUME_ERROR))}"
     compared = f" · compared with {other.name}" if other else ""
     return (
         f"run {data.name} · method {data.method} · seed {data.seed} · {found['training_steps']:,} training steps, "
         f"{state} · {volume} · EU {number(found['expected_utility'])}"
-        f"{discounted}{compared}"
+        f"{utility}{discounted}{compared}"
     )
 
 

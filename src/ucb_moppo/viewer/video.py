@@ -128,22 +128,24 @@ def remove_outdated(run: Run) -> None:
 
 def write_episode(run: Run, row: int, path: Path, on_progress: Callable[[float], None]) -> tuple[int, list[float]]:
     """Run the first of the evaluated episodes to its end and film its beginning: steps taken, returns [m]."""
+    from ucb_moppo.envs.accrued import AccruedBatch
     from ucb_moppo.seeding import EVALUATION, EVALUATION_SEED, episode_seed
 
     policy = run.evaluated_policy(row)
     batch = make_drawable(run)
+    env = AccruedBatch(batch, run.spec.accrued_scales) if run.spec.shows_accrued else batch
     every, rate = frame_rate(batch.environments[0].metadata.get("render_fps"))
     film: Film | None = None
     discount = float(run.config.get("evaluation_discount") or 1.0)
     returns, steps, done = np.zeros(len(policy.weight)), 0, False
     try:
-        observation = batch.reset(np.array([0]), [episode_seed(EVALUATION_SEED, EVALUATION, 0)])
+        observation = env.reset(np.array([0]), [episode_seed(EVALUATION_SEED, EVALUATION, 0)])
         while not done:
             if steps % every == 0 and steps // every < MAX_SECONDS * rate:
                 film = film or Film(path, rate)
                 film.add(batch.render())
                 on_progress(steps / min(batch.spec.horizon, every * MAX_SECONDS * rate))
-            step = batch.step(policy.act(observation))
+            step = env.step(policy.act(observation))
             observation, returns = step.observation, returns + discount**steps * step.reward[0]
             steps += 1
             done = bool(step.terminated[0] or step.truncated[0])

@@ -47,10 +47,10 @@ class PPO:
         return np.asarray(make_draw(num_steps, num_envs, action.num_outputs, action.chosen)(state.key))
 
     def update(
-        self, state: PolicyState, rollout: Transitions, weights: NDArray
+        self, state: PolicyState, rollout: Transitions, weights: NDArray, directions: NDArray | None = None
     ) -> tuple[PolicyState, dict[str, jax.Array]]:
         """All epochs of minibatches on a rollout; losses, entropy, KL and clipping are reported."""
-        return make_update(self.settings, self.num_iterations)(state, rollout, weights)
+        return make_update(self.settings, self.num_iterations)(state, rollout, weights, directions)
 
     def part(self, state: PolicyState, group: int) -> PolicyState:
         """Copy parameters, statistics and the optimiser's state; keys are derived from the parent's."""

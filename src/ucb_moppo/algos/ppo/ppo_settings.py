@@ -14,7 +14,9 @@ from ucb_moppo.policy.networks import MAX_HIDDEN_LAYERS, Activation, Network
 class PPOSettings:
     """How each policy learns."""
 
-    gamma: Annotated[float | None, "0.99, or nearer to 1 where actions are choices and episodes long"] = None
+    gamma: Annotated[
+        float | None, "0.99, nearer to 1 where actions are choices and episodes long, 1 under --criterion esr"
+    ] = None
     """Discount factor of training (that of evaluation is --evaluation-discount)."""
     gae_lambda: float = 0.95
     """λ of generalised advantage estimation."""

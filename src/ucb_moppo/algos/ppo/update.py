@@ -76,7 +76,7 @@ def init_policy(spec: EnvSpec, settings: PPOConfig, optimiser: Any, seed: int, p
     """A fresh policy. Its random streams belong to (seed, policy index) and to nothing else."""
     params = init_params(
         np.random.default_rng((seed, policy)),
-        observation_size=spec.observation_size,
+        observation_size=spec.input_size,
         num_objectives=spec.num_objectives,
         action_size=spec.action.size,
         discrete=spec.action.discrete,
@@ -84,12 +84,13 @@ def init_policy(spec: EnvSpec, settings: PPOConfig, optimiser: Any, seed: int, p
         log_std=settings.log_std,
         choices=spec.action.choices,
         layers=settings.network.layers,
+        num_values=spec.num_values,
     )
     return PolicyState(
         params=params,
         opt_state={part: optimiser.init(params[part]) for part in PARTS},
-        observation_stats=init_statistics(spec.observation_size),
-        return_stats=init_statistics(spec.num_objectives),
+        observation_stats=init_statistics(spec.input_size),
+        return_stats=init_statistics(spec.num_values),
         iteration=np.zeros((), np.int32),
         key=jax.random.key_data(jax.random.fold_in(jax.random.key(seed), policy)),
     )
@@ -149,9 +150,12 @@ def update_minibatch(
 
 
 def prepare_batch(
-    state: PolicyState, rollout: Transitions, weight: Array, settings: PPOConfig
+    state: PolicyState, rollout: Transitions, weight: Array, settings: PPOConfig, direction: Array | None = None
 ) -> tuple[PolicyState, Minibatch]:
-    """Advantages and targets of a rollout, flattened to T·N samples; ``weight`` [N, m] held for all of it."""
+    """Advantages and targets of a rollout, flattened to T·N samples; ``weight`` [N, m] held for all of it.
+
+    Where a ``direction`` [T, N, …] scalarises the advantages, the weight [T, N, m] conditions the policy alone.
+    """
     steps, envs = rollout.terminated.shape
     weights = jnp.broadcast_to(weight, (steps, envs, weight.shape[-1])).reshape(steps * envs, -1)
     flat = partial(jnp.reshape, shape=(steps * envs, -1))
@@ -176,7 +180,8 @@ def prepare_batch(
     action = rollout.action.reshape(steps * envs, *rollout.action.shape[2:])
     actor = state.params["actor"]
     log_p = log_probability(actor, apply_mlp(actor, observation, weights, settings.network), action)
-    return state, Minibatch(observation, weights, action, log_p, scalarise(flat(advantages), weights), targets)
+    scalar = scalarise(flat(advantages), weights if direction is None else flat(direction))
+    return state, Minibatch(observation, weights, action, log_p, scalar, targets)
 
 
 def normalise_returns(state: PolicyState, returns: Array) -> tuple[PolicyState, Array]:
@@ -223,10 +228,16 @@ def update_part(
 
 
 def prepare_update(
-    state: PolicyState, rollout: Transitions, weight: Array, *, settings: PPOConfig, num_iterations: int
+    state: PolicyState,
+    rollout: Transitions,
+    weight: Array,
+    direction: Array | None = None,
+    *,
+    settings: PPOConfig,
+    num_iterations: int,
 ) -> tuple[PolicyState, Minibatch, Array, Array]:
     """The next state but for its two parts, the samples that both learn from, `share_left` and a key to shuffle."""
-    new, batch = prepare_batch(state, rollout, weight, settings)
+    new, batch = prepare_batch(state, rollout, weight, settings, direction)
     key, shuffle_key = jax.random.split(jax.random.wrap_key_data(state.key))
     observations = rollout.observation.reshape(-1, rollout.observation.shape[-1])
     # For the next rollout only, so that the ratio of the first epoch is 1: acting and learning saw the same inputs.
@@ -239,26 +250,34 @@ def prepare_update(
     return new, batch, share_left(settings, state.iteration, num_iterations), jax.random.key_data(shuffle_key)
 
 
-UpdateFunction = Callable[[PolicyState, Transitions, Any], tuple[PolicyState, dict[str, Array]]]
+UpdateFunction = Callable[..., tuple[PolicyState, dict[str, Array]]]
 
 
 @lru_cache(maxsize=4)
 def make_update(settings: PPOConfig, num_iterations: int) -> UpdateFunction:
     """The compiled update of K policies: states [K, …], rollouts [T, K, N, …], weights [K, N, m].
 
+    With directions [T, K, N, …] the weights are of every step, too: [T, K, N, m].
+
     Actor and critic learn side by side, in a thread each: one policy has nothing else to divide between cores, and
     JAX does not run two programs at a time by itself.
     """
     prepare = partial(prepare_update, settings=settings, num_iterations=num_iterations)
     prepare_all = jax.jit(jax.vmap(prepare, in_axes=(0, 1, 0)), donate_argnums=0)
+    prepare_directed = jax.jit(jax.vmap(prepare, in_axes=(0, 1, 1, 1)), donate_argnums=0)
     update_all = {
         part: jax.jit(jax.vmap(partial(update_part, part=part, settings=settings)), donate_argnums=(0, 1))
         for part in PARTS
     }
     threads = ThreadPoolExecutor(len(PARTS), thread_name_prefix="update")
 
-    def update(state: PolicyState, rollout: Transitions, weight: Any) -> tuple[PolicyState, dict[str, Array]]:
-        prepared, *material = prepare_all(state, rollout, weight)
+    def update(
+        state: PolicyState, rollout: Transitions, weight: Any, direction: Any = None
+    ) -> tuple[PolicyState, dict[str, Array]]:
+        if direction is None:
+            prepared, *material = prepare_all(state, rollout, weight)
+        else:
+            prepared, *material = prepare_directed(state, rollout, weight, direction)
 
         def learn(part: str) -> tuple[Params, Any, dict[str, Array]]:
             own = prepared.params[part], prepared.opt_state[part]
