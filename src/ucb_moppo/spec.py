@@ -123,8 +123,8 @@ class EnvSpec:
     observation_parts: tuple[ObservationPart, ...] = ()
     """What the rows of numbers are made of, in this order; empty: of one number, as above, or of one array."""
     accrued_scales: tuple[float, ...] = ()
-    """What accrued returns are divided by where policies see them, and the time, behind the observation; empty: they
-    see neither."""
+    """What accrued returns are divided by where policies see them, and the time, behind the observation; empty:
+    they see neither."""
 
     @property
     def num_objectives(self) -> int:

@@ -222,7 +222,7 @@ def evaluate(argv: Sequence[str]) -> None:
         held_out=choice.held_out,
         out=choice.out,
         threads=choice.threads,
-        sampled=choice.actions == "sampled",
+        sampled=None if choice.actions is None else choice.actions == "sampled",
         discount=choice.discount,
     )
     if choice.json:
@@ -301,7 +301,11 @@ def view(argv: Sequence[str]) -> None:
 def export(argv: Sequence[str]) -> None:
     choice = parse(Export, argv, "export")
     from ucb_moppo.store.export import default_name, describe_policy, export_policy, find_policy
+    from ucb_moppo.store.run import load_run
+    from ucb_moppo.training.imports import import_utility
 
+    if choice.run.is_dir():
+        import_utility(load_run(choice.run))
     policy = find_policy(choice.run, choice.weight or None, choice.policy, choice.conditioning)
     path = export_policy(policy, choice.out or default_name(choice.format), choice.format)
     if choice.json:

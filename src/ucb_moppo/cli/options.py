@@ -87,7 +87,7 @@ class Evaluate:
     """Episodes per weight that the front is chosen by; their returns are averaged."""
     held_out: Annotated[int | None, hint("as many as in the run")] = None
     """Episodes from other initial states that the front is measured by (0: by those that it is chosen by)."""
-    actions: Literal["deterministic", "sampled"] = "deterministic"
+    actions: Annotated[Literal["deterministic", "sampled"] | None, hint("as in the run")] = None
     """The mean or likeliest action, or one drawn from the policy, as in training; the same draws every time."""
     discount: Annotated[float | None, hint("as in the run")] = None
     """Discount of the returns (1: undiscounted)."""

@@ -70,6 +70,11 @@ class MoppoConfig(MoppoSettings):
         return make_goal(self.goal, spec, self.objective_scales)
 
     @property
+    def sampled(self) -> bool:
+        """Whether evaluations sample actions."""
+        return self.goal.actions == "sampled"
+
+    @property
     def accrued_scales(self) -> tuple[float, ...]:
         """What accrued returns are divided by where policies see them; empty: they do not."""
         if self.goal.criterion != "esr":
@@ -135,6 +140,11 @@ class PeerConfig(PeerSettings):
     def make_goal(self, spec: EnvSpec) -> Goal:
         """What a preference means: a weighted sum."""
         return LINEAR_GOAL
+
+    @property
+    def sampled(self) -> bool:
+        """Whether evaluations sample actions: others' policies are deterministic."""
+        return False
 
     @property
     def accrued_scales(self) -> tuple[float, ...]:
@@ -315,8 +325,8 @@ def decide_goal(settings: MoppoSettings, spec: EnvSpec) -> GoalSettings:
     discount = decide_measuring(settings, spec.num_objectives)["evaluation_discount"]
     require(
         discount == 1,
-        f"utility is {goal.utility}, which is taken of undiscounted returns, but these are discounted by {discount}: "
-        f"leave out --evaluation-discount and --protocol cmorl",
+        f"utility is {goal.utility}, which is taken of undiscounted returns, but these are discounted by "
+        f"{discount}: leave out --evaluation-discount and --protocol cmorl",
     )
     floors = tuple(f"{name}={value!r}" for name, value in read_floors(goal.floors, spec.objectives))
     decided = replace(goal, nadir=goal.nadir or spec.reference_point, floors=floors)
@@ -344,7 +354,7 @@ def decide_learning(ppo: PPOSettings, spec: EnvSpec, goal: GoalSettings) -> PPOC
 
 
 def decide_acquisition(num_objectives: int, goal: GoalSettings) -> str:
-    """The hypervolume where it can be computed often enough and weights are all that is wanted, else the utility."""
+    """The hypervolume where it can be computed often enough and weights say it all, else the expected utility."""
     return "hypervolume" if goal.is_linear and num_objectives <= MAX_SCORED_OBJECTIVES else "expected_utility"
 
 

@@ -93,7 +93,7 @@ def choose_useful_rows(old: NDArray, new: NDArray, reference_point: Sequence[flo
 
 
 def exchange_rows(lost: NDArray, value: Callable[[NDArray], tuple[float, float]]) -> NDArray:
-    """Rows [K] to take but for those that are ``lost`` [K], by the worth and the expected utility of what is taken."""
+    """Rows [K] to take but for those that are ``lost`` [K], by worth and expected utility of what is taken."""
     everything, nothing = ~lost, np.zeros(len(lost), bool)
     best = everything if value(everything) >= value(nothing) else nothing
     for k in np.flatnonzero(~lost):

@@ -46,8 +46,10 @@ class Watched:
         self._env.close()
 
 
-def run_fresh_episodes(policy: Policy, make_batch: MakeBatch, num_episodes: int, discount: float = 1.0) -> Episodes:
-    """Let a policy act in ``num_episodes`` episodes side by side, deterministically, under its own weight.
+def run_fresh_episodes(
+    policy: Policy, make_batch: MakeBatch, num_episodes: int, discount: float = 1.0, sampled: bool = False
+) -> Episodes:
+    """Let a policy act in ``num_episodes`` episodes side by side, deterministically or not, under its own weight.
 
     Returns are discounted by ``discount`` a step, as the run's were, so that bounds mean the same for both.
     """
@@ -64,6 +66,7 @@ def run_fresh_episodes(policy: Policy, make_batch: MakeBatch, num_episodes: int,
             starts=FORECAST,
             policy_ids=[policy.index],
             discount=discount,
+            sampled=sampled,
         )
         returns = found.episodes[0, 0]
         if not np.isfinite(returns).all():

@@ -56,16 +56,17 @@ def evaluate_held_out(
     divisions: int | None = None,
     goal: Goal = LINEAR_GOAL,
     outcomes: NDArray | None = None,
+    sampled: bool = False,
 ) -> HeldOut:
     """Evaluate the front of K policies with ``returns`` [K, W, m] under ``weights``, over ``episodes`` each.
 
-    Returns are discounted by ``discount`` a step; ``divisions`` are of the lattice of the expected utility, which is
-    that of ``goal``. Who serves some preference best by ``outcomes`` [K, W, E, m] is measured beside the front.
+    Returns are discounted by ``discount`` a step; ``divisions`` are of the lattice of the expected utility, that of
+    ``goal``. Who serves some preference best by ``outcomes`` [K, W, E, m] is measured beside the front.
     """
     members = nondominated(returns.reshape(-1, returns.shape[-1])).reshape(returns.shape[:2])
     if outcomes is not None:
         members |= serve_best(outcomes, goal)
-    found = run_members(tensors, network, weights, members, make_batch, episodes, discount)
+    found = run_members(tensors, network, weights, members, make_batch, episodes, discount, sampled)
     means = found.returns[:, 0]
     return HeldOut(
         members=members,
@@ -97,6 +98,7 @@ def run_members(
     make_batch: MakeBatch,
     episodes: int,
     discount: float = 1.0,
+    sampled: bool = False,
 ) -> Evaluation:
     """Evaluate the n members among [K, W], each a policy with one weight, as many at a time as fit."""
     policies, columns = np.nonzero(members)
@@ -107,7 +109,7 @@ def run_members(
             rows = slice(start, start + at_once)
             acting = actors_from_tensors({name: a[policies[rows]] for name, a in tensors.items()}, network)
             own = weights[policies[rows], columns[rows]][:, None]
-            parts.append(evaluate(acting, own, env, episodes, starts=HELD_OUT, discount=discount))
+            parts.append(evaluate(acting, own, env, episodes, starts=HELD_OUT, discount=discount, sampled=sampled))
     return Evaluation(np.concatenate([part.episodes for part in parts]), sum(part.steps for part in parts))
 
 

@@ -199,7 +199,7 @@ def note_episodes(recent: RecentReturns, rollout: Transitions) -> None:
 
 
 def find_directions(goal: Goal, recent: RecentReturns, preference: NDArray) -> NDArray:
-    """The slope of the utility at what each policy returns of late near preferences [T, K, N, m]: the same shape."""
+    """The slope of the utility at what each policy returns of late near preferences [T, K, N, m], as such."""
     directions = np.empty(preference.shape)
     for policy in range(preference.shape[1]):
         own = preference[:, policy]

@@ -106,6 +106,7 @@ class Shard:
             weights,
             self._evaluation_env,
             episodes,
+            sampled=self._config.sampled,
             policy_ids=self.subspaces,
             discount=self._config.evaluation_discount,
         )

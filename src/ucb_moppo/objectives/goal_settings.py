@@ -10,6 +10,7 @@ from ucb_moppo.errors import nearest_names, require
 from ucb_moppo.registry import UTILITIES
 
 Criterion = Literal["ser", "esr"]
+Actions = Literal["deterministic", "sampled"]
 LINEAR, CHEBYSHEV, FLOORS = "linear", "chebyshev", "floors"
 
 
@@ -22,6 +23,9 @@ class GoalSettings:
     criterion: Criterion = "ser"
     """ser: the utility of the mean return; esr: the mean utility of each episode's return, for which policies see
     what has accrued and the time."""
+    actions: Actions = "deterministic"
+    """How policies act where they are evaluated: as they would be deployed, or sampled as in training. The utility
+    of a mean return may be best served by chance."""
     ideal: Annotated[tuple[float, ...] | None, "none"] = None
     """For chebyshev: the return that counts as 1, a number per objective."""
     nadir: Annotated[tuple[float, ...] | None, "the reference point"] = None
@@ -41,19 +45,17 @@ class GoalSettings:
 def check_goal(goal: GoalSettings) -> None:
     """Refuse values that cannot be, whatever the problem is."""
     UTILITIES.check(goal.utility)
-    known = get_args(Criterion)
-    require(
-        goal.criterion in known,
-        f"unknown criterion {goal.criterion!r}; {nearest_names(str(goal.criterion), known)}",
-    )
+    for name, kind in (("criterion", Criterion), ("actions", Actions)):
+        known, value = get_args(kind), getattr(goal, name)
+        require(value in known, f"unknown {name} {value!r}; {nearest_names(str(value), known)}")
     require(
         not (goal.is_linear and goal.criterion == "esr"),
         "criterion is esr, which makes no difference to a linear utility: leave it out, or name another --utility",
     )
-    for name, kind, given in (("ideal", CHEBYSHEV, goal.ideal), ("floors", FLOORS, goal.floors)):
+    for name, looks, given in (("ideal", CHEBYSHEV, goal.ideal), ("floors", FLOORS, goal.floors)):
         require(
-            not given or goal.utility == kind or goal.utility not in UTILITIES,
-            f"{name} is {given}, which utility {goal.utility} does not look at; did you mean --utility {kind}?",
+            not given or goal.utility == looks or goal.utility not in UTILITIES,
+            f"{name} is {given}, which utility {goal.utility} does not look at; did you mean --utility {looks}?",
         )
     for name in ("ideal", "nadir"):
         numbers = getattr(goal, name) or ()

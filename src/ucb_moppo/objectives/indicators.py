@@ -45,8 +45,8 @@ def expected_utility(
 ) -> float:
     """Mean over evenly spaced preferences of the best utility that the points offer.
 
-    The preferences are multiples of 1/``divisions``; by default as many as make a hundred or more. Where ``goal`` is
-    not linear, points may be what its utility is taken of, [n, E, m].
+    The preferences are multiples of 1/``divisions``; by default as many as make a hundred or more. Where ``goal``
+    is not linear, points may be what its utility is taken of, [n, E, m].
     """
     m = points.shape[-1]
     preferences = simplex_lattice(m, divisions) if divisions else even_weights(m)

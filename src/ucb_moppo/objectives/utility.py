@@ -58,7 +58,8 @@ class Linear:
 class Chebyshev:
     """The achievement function 1 + m · min_j pⱼ(zⱼ − 1) + ρ · mean z, z = (V − nadir) / (ideal − nadir).
 
-    An even preference makes it min z + ρ · mean z. An objective that a preference leaves at 0 is not in the minimum.
+    An even preference makes it min z + ρ · mean z. An objective that a preference leaves at 0 does not count in the
+    minimum.
     """
 
     nadir: FloatArray
@@ -137,7 +138,7 @@ class OwnUtility:
 
 @dataclass(frozen=True, eq=False)
 class Goal:
-    """A utility and how it is taken: of the mean return (``ser``), or of each episode's, then the mean (``esr``)."""
+    """A utility and how it is taken: of the mean return (``ser``), or of each episode's, on average (``esr``)."""
 
     utility: Utility
     criterion: str
@@ -233,7 +234,7 @@ def make_chebyshev(goal: GoalSettings, spec: Problem, sizes: FloatArray) -> tupl
 
 
 def make_floors(goal: GoalSettings, spec: Problem, sizes: FloatArray) -> tuple[Floors, str, FloatArray]:
-    """Floors by the names of objectives; what is below one costs the more, the smaller its objective's units are."""
+    """Floors by the names of objectives; a unit below one costs the more, the smaller the objective's size is."""
     floors = np.full(len(spec.objectives), -np.inf)
     for name, value in read_floors(goal.floors, spec.objectives):
         floors[spec.objectives.index(name)] = value

@@ -20,8 +20,8 @@ from ucb_moppo.spec import EnvSpec, ObservationPart
 class Policy:
     """One trained policy conditioned on one preference: ``action = policy(observation)``.
 
-    One that was trained for the utility of each episode's return (ESR) goes by what has accrued, too: ``policy.episode()``
-    keeps account of that, or ``policy(observation, accrued=..., time=...)`` is told.
+    One that was trained for the utility of each episode's return (ESR) goes by what has accrued, too:
+    ``policy.episode()`` keeps account of that, or ``policy(observation, accrued=..., time=...)`` is told.
     """
 
     spec: EnvSpec
@@ -58,27 +58,52 @@ class Policy:
         """The deterministic action for one observation as the environment shows it, or for a batch of them.
 
         Box actions come in the environment's own range, Discrete and MultiDiscrete ones as integers. A batch has
-        its axis first, in every array of a dict or a tuple. ``accrued`` are the rewards of the episode so far, summed
-        per objective, [m] or [B, m], and ``time`` the steps it has taken, for a policy that goes by them.
+        its axis first, in every array of a dict or a tuple. ``accrued`` are the rewards of the episode so far,
+        summed per objective, [m] or [B, m], and ``time`` the steps it has taken, for a policy that goes by them.
         """
         inputs, single = self._encode(observation)
         inputs = self._extend(inputs, accrued, time)
-        action = self.spec.action.to_environment(self.act(inputs))
+        return self._finish(self.act(inputs), single)
+
+    def _finish(self, actions: NDArray, single: bool) -> Any:
+        """The actor's own actions as the environment takes them, one or a batch."""
+        action = self.spec.action.to_environment(actions)
         if not single:
             return action
         return int(action[0]) if self.spec.action.discrete else action[0]
 
-    def act(self, inputs: NDArray) -> NDArray:
-        """The actor's own deterministic actions for rows [B, input_size]: [B, a] or, if Discrete, [B]."""
+    def act(self, inputs: NDArray, noise: NDArray | None = None) -> NDArray:
+        """The actor's own actions for rows [B, input_size]: [B, a] or, if Discrete, [B]; deterministic without
+        noise [B, num_outputs]."""
         weight = np.broadcast_to(self.weight.astype(np.float32), (len(inputs), len(self.weight)))
-        return greedy_action(self.actors(inputs, weight), self.spec.action.discrete)
+        return greedy_action(self.actors(inputs, weight, noise), self.spec.action.discrete)
+
+    def sample(
+        self,
+        observation: Any,
+        rng: np.random.Generator,
+        *,
+        accrued: ArrayLike | None = None,
+        time: ArrayLike | None = None,
+    ) -> Any:
+        """An action drawn from the policy as in training; else as when it is called.
+
+        The utility of a mean return (SER) may be best served by chance: see ``--actions sampled``.
+        """
+        action = self.spec.action
+        if not action.chosen and "actor.log_std" not in self.tensors:
+            raise ConfigError("this policy comes without a standard deviation: there is nothing to sample from")
+        inputs, single = self._encode(observation)
+        shape = (len(inputs), action.num_outputs)
+        noise = (rng.gumbel(size=shape) if action.chosen else rng.standard_normal(shape)).astype(np.float32)
+        return self._finish(self.act(self._extend(inputs, accrued, time), noise), single)
 
     def episode(self) -> PolicyEpisode:
         """A new episode of this policy: acts on observations and is told what each action has earned."""
         return PolicyEpisode(self)
 
     def _extend(self, rows: NDArray, accrued: ArrayLike | None, time: ArrayLike | None) -> NDArray:
-        """Rows with what has accrued and the time, for a policy that goes by them; refused where they are missing."""
+        """Rows with what has accrued and the time, for a policy that goes by them; refused without them."""
         spec = self.spec
         if not spec.shows_accrued:
             if accrued is not None or time is not None:

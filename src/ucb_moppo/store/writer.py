@@ -118,8 +118,8 @@ class RunWriter:
     ) -> None:
         """Everything a stage leaves: weights, returns [K, W, m] of its evaluation, all policies, the numbers.
 
-        ``front`` is the table of a front that was measured otherwise, at the end of a run; ``outcomes`` [K, W, E, m]
-        are what a utility that is not linear is taken of.
+        ``front`` is the table of a front that was measured otherwise, at the end of a run; ``outcomes``
+        [K, W, E, m] are what a utility that is not linear is taken of.
         """
         header = ["stage", *_front_header(weights.shape[-1])]
         rows = [[stage, *row] for row in _front_rows(weights, returns)]

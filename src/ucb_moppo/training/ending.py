@@ -72,7 +72,9 @@ def measure_ending(config: RunConfig, spec: EnvSpec, snapshot: Snapshot, record:
     if count > weights.size // (spec.num_objectives * num_subspaces(config)):
         weights = spread_weights(config.division, spec.num_objectives, len(snapshot.weights), count)
         actors = actors_from_tensors(snapshot.tensors, snapshot.network)
-        finer = evaluate_apart(actors, weights, make, config.episodes, discount=config.evaluation_discount)
+        finer = evaluate_apart(
+            actors, weights, make, config.episodes, sampled=config.sampled, discount=config.evaluation_discount
+        )
         returns, steps = finer.returns, finer.steps
         outcomes = None if goal.is_linear else goal.outcomes(finer.episodes)
     held_out = evaluate_held_out(
@@ -88,6 +90,7 @@ def measure_ending(config: RunConfig, spec: EnvSpec, snapshot: Snapshot, record:
         divisions=config.utility_divisions,
         goal=goal,
         outcomes=outcomes,
+        sampled=config.sampled,
     )
     found = measure(returns, spec.reference_point, config.utility_divisions, goal, outcomes)
     return Ending(weights, returns, found, held_out, steps, outcomes)

@@ -17,4 +17,6 @@ def run_policy(run: Run, row: int, num_episodes: int = NUM_EPISODES, threads: in
     """Episodes of the policy of one row of ``run.evaluated()``, conditioned on that row's weight."""
     config = load_config(run)
     make = partial(environments_of(config), num_threads=threads)
-    return run_fresh_episodes(run.evaluated_policy(row), make, num_episodes, config.evaluation_discount)
+    return run_fresh_episodes(
+        run.evaluated_policy(row), make, num_episodes, config.evaluation_discount, config.sampled
+    )

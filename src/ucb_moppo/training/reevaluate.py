@@ -74,13 +74,14 @@ def evaluate_run(
     held_out: int | None = None,
     out: Path | None = None,
     threads: int = 0,
-    sampled: bool = False,
+    sampled: bool | None = None,
     discount: float | None = None,
 ) -> dict[str, Any]:
     """Indicators of a run's policies on ``weights_per_policy`` weights each; the front goes to ``out``.
 
     Its members are chosen by ``episodes`` and measured by ``held_out`` others, if that is not 0. What is None is as
-    in the run, so that without changes its own front comes out. Sampled actions are measured where they are chosen.
+    in the run, so that without changes its own front comes out. Actions that only this evaluation samples are
+    measured where they are chosen.
     """
     for name, value in (("weights-per-policy", weights_per_policy), ("episodes", episodes)):
         if value is not None and value < 1:
@@ -95,9 +96,10 @@ def evaluate_run(
         raise ConfigError(f"--discount is {discount}, but the run's utility is taken of undiscounted returns")
     episodes, held_out = episodes or config.episodes, config.held_out if held_out is None else held_out
     discount = config.evaluation_discount if discount is None else discount
+    sampled = config.sampled if sampled is None else sampled
     if sampled:
         check_can_sample(run)
-        held_out = 0
+        held_out = held_out if config.sampled else 0
     weights = subspace_weights(run, weights_per_policy)
 
     make = partial(environments_of(config), num_threads=threads)
@@ -119,6 +121,7 @@ def evaluate_run(
             divisions=config.utility_divisions,
             goal=goal,
             outcomes=outcomes,
+            sampled=sampled,
         )
         found = measured.indicators
     if out is not None:

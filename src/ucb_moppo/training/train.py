@@ -95,7 +95,7 @@ def check_utility(goal: Goal, spec: EnvSpec) -> None:
     values, slopes = goal.utility(nothing, preference), goal.utility.gradient(nothing, preference)
     require(
         bool(np.isfinite(values).all() and np.isfinite(slopes).all()),
-        f"the utility of a return of zeros is {values[0]}, with the slopes {slopes[0].tolist()}: both must be finite",
+        f"the utility of a return of zeros is {values[0]}, with slopes {slopes[0].tolist()}: both must be finite",
     )
 
 

@@ -128,6 +128,7 @@ def remove_outdated(run: Run) -> None:
 
 def write_episode(run: Run, row: int, path: Path, on_progress: Callable[[float], None]) -> tuple[int, list[float]]:
     """Run the first of the evaluated episodes to its end and film its beginning: steps taken, returns [m]."""
+    from ucb_moppo.engine.evaluation import ActionNoise
     from ucb_moppo.envs.accrued import AccruedBatch
     from ucb_moppo.seeding import EVALUATION, EVALUATION_SEED, episode_seed
 
@@ -139,13 +140,15 @@ def write_episode(run: Run, row: int, path: Path, on_progress: Callable[[float],
     discount = float(run.config.get("evaluation_discount") or 1.0)
     returns, steps, done = np.zeros(len(policy.weight)), 0, False
     try:
-        observation = env.reset(np.array([0]), [episode_seed(EVALUATION_SEED, EVALUATION, 0)])
+        start = (EVALUATION, 0)
+        noise = ActionNoise([start], batch.spec.action, batch.spec.horizon) if samples_actions(run) else None
+        observation = env.reset(np.array([0]), [episode_seed(EVALUATION_SEED, *start)])
         while not done:
             if steps % every == 0 and steps // every < MAX_SECONDS * rate:
                 film = film or Film(path, rate)
                 film.add(batch.render())
                 on_progress(steps / min(batch.spec.horizon, every * MAX_SECONDS * rate))
-            step = env.step(policy.act(observation))
+            step = env.step(policy.act(observation, None if noise is None else noise.at(steps)))
             observation, returns = step.observation, returns + discount**steps * step.reward[0]
             steps += 1
             done = bool(step.terminated[0] or step.truncated[0])
@@ -156,6 +159,12 @@ def write_episode(run: Run, row: int, path: Path, on_progress: Callable[[float],
             film.close()
         batch.close()
     return steps, returns.tolist()
+
+
+def samples_actions(run: Run) -> bool:
+    """Whether the episodes of a run's evaluations sampled actions."""
+    goal = run.config.get("goal")
+    return isinstance(goal, dict) and goal.get("actions") == "sampled"
 
 
 def frame_rate(own: Any) -> tuple[int, float]:

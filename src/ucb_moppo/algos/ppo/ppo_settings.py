@@ -14,9 +14,7 @@ from ucb_moppo.policy.networks import MAX_HIDDEN_LAYERS, Activation, Network
 class PPOSettings:
     """How each policy learns."""
 
-    gamma: Annotated[
-        float | None, "0.99, nearer to 1 where actions are choices and episodes long, 1 under --criterion esr"
-    ] = None
+    gamma: Annotated[float | None, "0.99; nearer to 1 for choices in long episodes; 1 for --criterion esr"] = None
     """Discount factor of training (that of evaluation is --evaluation-discount)."""
     gae_lambda: float = 0.95
     """λ of generalised advantage estimation."""
