@@ -172,7 +172,7 @@ def poison(population: Population, seed: int, policy: int) -> dict[str, np.ndarr
 
 def test_a_shared_policy_that_diverges_is_restored_once_for_all_its_sub_spaces() -> None:
     population = trained(replicas=2)
-    population.judge(np.zeros((6, 1, 2)))
+    population.judge(np.zeros((6, 1, 2)), np.full((6, 1, 2), 0.5))
     good = leaves(population)
     poison(population, 7, policy=1)
     assert [(d.policy, d.iteration, d.cause) for d in population.divergences] == [(3, 3, "loss")]
@@ -187,7 +187,7 @@ def test_a_shared_policy_that_diverges_is_restored_once_for_all_its_sub_spaces()
     np.testing.assert_array_equal(population.set_aside, [False, True])
     assert np.isnan(report["value_loss"][1])
     assert np.isfinite(report["value_loss"][0])
-    judged = population.judge(np.ones((6, 2, 2)))
+    judged = population.judge(np.ones((6, 2, 2)), np.full((6, 2, 2), 0.5))
     np.testing.assert_array_equal(np.isnan(judged).all((1, 2)), [False] * 3 + [True] * 3)
     np.testing.assert_array_equal(judged[:3], np.ones((3, 2, 2)))
 
@@ -196,7 +196,7 @@ def test_returns_of_one_sub_space_are_a_verdict_on_whoever_acts_there() -> None:
     population = trained(replicas=2)
     returns = np.ones((6, 1, 2))
     returns[4, 0, 1] = np.nan
-    judged = population.judge(returns)
+    judged = population.judge(returns, np.full(returns.shape, 0.5))
     assert [(d.policy, d.cause) for d in population.divergences] == [(3, "returns")]
     np.testing.assert_array_equal(np.isnan(judged).all((1, 2)), [False] * 3 + [True] * 3)
 

@@ -58,11 +58,17 @@ class Population:
     def _make_recent(self) -> RecentReturns | None:
         if self.goal.is_linear or self.goal.by_episode:
             return None
-        config, count = self._config, self._spec.num_objectives
+        config, search = self._config, self._config.search
         pivots = make_run_decomposition(config, self._spec).pivots
-        together = config.search.policies if config.shared_iterations else 1
-        length = num_remembered(config.search.active * together)
-        return RecentReturns(len(self.policy_ids), length, count, subspace_width(pivots) / 4)
+        together = search.policies if config.shared_iterations else 1
+        evaluated = search.probes + (search.candidates if search.candidate_values == "simulate" else 0)
+        return RecentReturns(
+            len(self.policy_ids),
+            num_remembered(search.active * together),
+            evaluated * self.group,
+            self._spec.num_objectives,
+            subspace_width(pivots) / 4,
+        )
 
     @property
     def policy_ids(self) -> tuple[int, ...]:
@@ -115,13 +121,17 @@ class Population:
             rollout.preference.fill(1 / num_objectives)
         return rollout, np.full((*shape[1:], num_objectives), 1 / num_objectives, np.float32)
 
-    def judge(self, returns: NDArray) -> NDArray:
-        """Take evaluated returns [sub-spaces, W, m] as a verdict: NaN for a policy that has failed.
+    def judge(self, returns: NDArray, weights: NDArray) -> NDArray:
+        """Take returns evaluated at weights [sub-spaces, W, m] as a verdict: NaN for a policy that has failed.
 
         What passes is from now on the last good state of its policy.
         """
         failed = ~np.isfinite(returns.reshape(len(self.policy_ids), -1)).all(1)
         self._restore(failed, "returns")
+        if self.recent is not None and not self._config.sampled:
+            shape = (len(self.policy_ids), -1, returns.shape[-1])
+            for k in np.flatnonzero(~failed):
+                self.recent.correct(k, weights.reshape(shape)[k], returns.reshape(shape)[k])
         self._good = copy_state(self.state)
         lost = np.repeat(failed | self.set_aside, self.group)
         return np.where(lost[:, None, None], np.nan, returns)

@@ -111,7 +111,7 @@ class Shard:
             discount=self._config.evaluation_discount,
         )
         if tensors is None:
-            result = result.without(self.own.judge(result.returns))
+            result = result.without(self.own.judge(result.returns, weights))
         self.clock["evaluating"] += perf_counter() - start
         return result
 

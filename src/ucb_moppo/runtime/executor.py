@@ -140,7 +140,7 @@ class ShardedExecutor:
         parts = self._change(begin)
         found = Evaluation(np.concatenate([part.episodes for part in parts]), sum(part.steps for part in parts))
         if self.lead is not None:
-            found = found.without(self.lead.judge(found.returns))
+            found = found.without(self.lead.judge(found.returns, weights))
         if self.place.concurrent:
             self._keep()  # a stage has ended: what a new worker would have to do again begins here
         return found
