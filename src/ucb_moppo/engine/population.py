@@ -131,7 +131,7 @@ class Population:
         if self.recent is not None and not self._config.sampled:
             shape = (len(self.policy_ids), -1, returns.shape[-1])
             for k in np.flatnonzero(~failed):
-                self.recent.correct(k, weights.reshape(shape)[k], returns.reshape(shape)[k])
+                self.recent.correct(int(k), weights.reshape(shape)[k], returns.reshape(shape)[k])
         self._good = copy_state(self.state)
         lost = np.repeat(failed | self.set_aside, self.group)
         return np.where(lost[:, None, None], np.nan, returns)

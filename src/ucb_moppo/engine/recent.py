@@ -1,4 +1,4 @@
-"""What policies return of late near a preference: the mean of recent training episodes, set right by evaluations."""
+"""What policies return of late near a preference: the mean of training episodes, set right by evaluations."""
 
 from __future__ import annotations
 
