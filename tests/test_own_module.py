@@ -15,7 +15,16 @@ from tiny_runs import TINY, tiny_options
 import ucb_moppo
 from ucb_moppo.cli import main as cli
 from ucb_moppo.errors import ConfigError
-from ucb_moppo.registry import ACQUISITIONS, EXECUTORS, INDICATORS, METHODS, SELECTIONS, SURROGATES, is_target
+from ucb_moppo.registry import (
+    ACQUISITIONS,
+    EXECUTORS,
+    INDICATORS,
+    METHODS,
+    SELECTIONS,
+    SURROGATES,
+    UTILITIES,
+    is_target,
+)
 from ucb_moppo.store.run import Run
 
 PAGE = Path(__file__).parents[1] / "CONTRIBUTING.md"
@@ -95,9 +104,20 @@ def test_a_learner_in_python_and_on_the_command_line(tmp_path: Path) -> None:
     assert (tmp_path / "shell" / "front.csv").read_bytes() == (run.path / "front.csv").read_bytes()
 
 
+def test_a_utility_on_the_command_line(tmp_path: Path) -> None:
+    options = [*tiny_options("my_lab:Valley-v0", executor="local"), "--out", str(tmp_path / "run"), "--quiet"]
+    cli.main(["train", *options, "--utility", "my_lab:balanced", "--criterion", "esr"])
+    run = Run(tmp_path / "run")
+    preference = np.array([0.25, 0.75])
+    by_hand = ((run.evaluated().returns + 200) ** preference).prod(axis=1)
+    np.testing.assert_allclose(run.values(preference), by_hand)
+    assert run.policy(preference).expected_returns.tolist() == run.evaluated().returns[by_hand.argmax()].tolist()
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
+        ({"utility": "my_lab:balance"}, "there is no balance in the module my_lab"),
         ({"acquisition": "my_lab:Crowdign"}, "there is no Crowdign in the module my_lab"),
         ({"surrogate": "no_lab:Model"}, "surrogate no_lab:Model needs no_lab.*PYTHONPATH"),
         ({"acquisition": "hypervolum"}, "unknown acquisition 'hypervolum'; did you mean hypervolume.*module:name"),
@@ -117,7 +137,9 @@ def test_what_cannot_be_found_is_refused_before_anything_is_written(
 
 
 @pytest.mark.parametrize(
-    "registry", [METHODS, ACQUISITIONS, SURROGATES, SELECTIONS, INDICATORS, EXECUTORS], ids=lambda one: one.kind
+    "registry",
+    [METHODS, ACQUISITIONS, SURROGATES, SELECTIONS, INDICATORS, UTILITIES, EXECUTORS],
+    ids=lambda one: one.kind,
 )
 def test_every_name_leads_somewhere(registry: Any) -> None:
     for name, entry in registry.entries.items():

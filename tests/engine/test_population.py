@@ -102,7 +102,7 @@ def test_children_explore_and_learn_apart() -> None:
             assert not np.array_equal(noise[:, k], noise[:, other])
         assert not np.isin(noise[:, k], parent).any()
     one, weights = experience(population, 9)
-    same = Transitions(*(np.repeat(array[:, :1], K, axis=1) for array in one))
+    same = Transitions(*(None if array is None else np.repeat(array[:, :1], K, axis=1) for array in one))
     population.update(same, np.repeat(weights[:1], K, axis=0))
     kernels = np.asarray(population.state.params["actor"]["hidden1.kernel"])
     assert not np.array_equal(kernels[0], kernels[1])  # shuffles of their own

@@ -164,7 +164,10 @@ def test_a_linear_goal_measures_as_ever() -> None:
         ({"ideal": (1.0, 2.0)}, "did you mean --utility chebyshev"),
         ({"floors": ("speed=1",)}, "did you mean --utility floors"),
         ({"utility": "floors", "floors": ("speed=1",), "floor_penalty": 0.0}, "floor_penalty is 0.0"),
-        ({"utility": "chebyshev", "ideal": (1.0, 2.0, 3.0)}, r"give 2 numbers, one per objective \(speed, height\)"),
+        (
+            {"utility": "chebyshev", "ideal": (1.0, 2.0, 3.0)},
+            r"give 2 numbers, one per objective \(speed, height\)",
+        ),
         ({"utility": "chebyshev", "ideal": (1.0, -2.0)}, "the first must be above the second"),
         ({"utility": "floors", "floors": ("depth=1",)}, "there is no objective 'depth'"),
         ({"utility": "floors", "floors": ("speed",)}, "give NAME=VALUE"),

@@ -162,6 +162,9 @@ def test_a_utility_of_ones_own_is_trained_and_read_where_its_module_is_imported(
     assert run.goal.utility(np.array([5.0, -4.0]), EVEN) == pytest.approx(np.sqrt(25 * 16))
     assert run.policy(EVEN).spec.accrued_scales == ()
     monkeypatch.delitem(sys.modules, "own_utility_lab")
+    weights = run.evaluated().weights
+    assert choose(load_data(run.path), weights[2]).row == 2
+    assert "own_utility_lab" not in sys.modules
     with pytest.raises(ConfigError, match="`import own_utility_lab` first"):
         run.policy(EVEN)
 

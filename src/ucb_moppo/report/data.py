@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ucb_moppo import registry
 from ucb_moppo.bench.result import COSTS, is_result, read_result
-from ucb_moppo.errors import RunFormatError, UcbMoppoWarning, UnsafeFileError
+from ucb_moppo.errors import ConfigError, RunFormatError, UcbMoppoWarning, UnsafeFileError
 from ucb_moppo.objectives.utility import Goal
 from ucb_moppo.objectives.weights import even_divisions
 from ucb_moppo.store.layout import CONFIG, EVALUATIONS, FRONT, METRICS, SUMMARY
@@ -137,16 +137,25 @@ class RunData(ComparedRun):
         return int(self.evaluated.policy.max()) + 1
 
     def values(self, preference: NDArray) -> NDArray:
-        """[K·P] what every evaluated pair is worth for a preference [m], by what was measured."""
+        """[K·P] what every evaluated pair is worth for a preference [m], by what was measured.
+
+        Looking at a run imports nothing: where its utility is somebody's own, nearer to what a pair was trained for
+        is better.
+        """
         goal = self.goal
+        if goal is None:
+            return -np.linalg.norm(self.evaluated.weights - preference, axis=1)
         if goal.is_linear:
             return np.asarray(self.evaluated.returns @ preference)
         return goal.values(self.outcomes, preference[None])
 
     @cached_property
-    def goal(self) -> Goal:
-        """What a preference means."""
-        return self.run.goal
+    def goal(self) -> Goal | None:
+        """What a preference means; None where that is code that nobody has imported."""
+        try:
+            return self.run.goal
+        except ConfigError:
+            return None
 
     @cached_property
     def outcomes(self) -> NDArray:

@@ -11,7 +11,6 @@ from ucb_moppo.errors import ConfigError, RunFormatError
 from ucb_moppo.report.data import RunData, load_data
 from ucb_moppo.store.layout import EVALUATIONS, FRONT, MANIFEST, METRICS, SUMMARY
 from ucb_moppo.store.run import load_run
-from ucb_moppo.training.imports import import_utility
 
 MAIN, OTHER = "main", "other"
 """The ids by which a page names its runs."""
@@ -32,7 +31,7 @@ class Source:
     """One run on disk."""
 
     def __init__(self, path: Path) -> None:
-        import_utility(load_run(path))  # what is no run at all is refused before anything is served
+        load_run(path)  # what is no run at all is refused before anything is served
         self.path = path
         self._lock = threading.Lock()
         self._reading: RunReading | None = None

@@ -1,7 +1,7 @@
 """Act like the policy that this folder holds: action = act(observation). Needs numpy and nothing else.
 
 An observation is the row of numbers that the policy sees (policy.json explains it), or a batch of rows, [B, d]. A
-policy that goes by what its episode has returned is told that and the time, too: act(observation, accrued, time).
+policy that goes by what its episode has returned is told that and the time, too: act(observation, accrued=…, time=…).
 """
 
 import json
@@ -30,10 +30,12 @@ def extend(observation, accrued, time):
     return np.concatenate([rows, so_far / np.asarray(scales), gone], axis=1)
 
 
-def act(observation, accrued=None, time=None, *, weight=POLICY["weight"]):
+def act(observation, weight=POLICY["weight"], *, accrued=None, time=None):
     """The deterministic action in the environment's own range, for one observation [d] or for each of a batch."""
     if POLICY["accrued"] and (accrued is None or time is None):
-        raise ValueError("this policy goes by what its episode has returned: act(observation, accrued, time)")
+        raise ValueError(
+            "this policy goes by what its episode has returned: act(observation, accrued=..., time=...)"
+        )
     shown = extend(observation, accrued, time) if POLICY["accrued"] else observation
     rows = np.asarray(shown, np.float32).reshape(-1, POLICY["observation_size"])
     weights = np.broadcast_to(np.asarray(weight, np.float32), (len(rows), len(POLICY["weight"])))
