@@ -141,6 +141,11 @@ class EnvSpec:
         return self.observation_size + (self.num_objectives + 1 if self.shows_accrued else 0)
 
     @property
+    def num_accrued(self) -> int:
+        """Of these, how many stand behind the observation, on scales of their own."""
+        return self.input_size - self.observation_size
+
+    @property
     def num_values(self) -> int:
         """Numbers that a critic tells: the value of each objective, and of the utility where returns accrue."""
         return self.num_objectives + self.shows_accrued

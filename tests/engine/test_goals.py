@@ -1,4 +1,4 @@
-"""What utilities change in training: preferences that hold, returns that accrue, directions that follow the mean."""
+"""What utilities change in training: preferences hold, returns accrue, directions follow the mean."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def test_expected_utility_is_that_of_the_best_for_each_preference() -> None:
 def test_the_acquisition_scores_by_the_utility() -> None:
     score = ExpectedUtilityScore(np.array([[0.0, 1.0], [0.5, 0.5], [1.0, 0.0]])).for_utility(chebyshev().utility)
     front = np.array([[10.0, 0.0], [0.0, 20.0]])
-    # The ends leave 0 to the even preference; the concave point between them, which no weighted sum wants, gives .4.
+    # The ends leave 0 to the even preference; the point between them, which no weighted sum wants, gives .4.
     scores = score(front, np.array([[4.0, 8.0], [np.inf, 0.0]]))
     assert scores[0] == pytest.approx((1 + 0.4 + 1) / 3)
     assert scores[1] == -np.inf

@@ -76,11 +76,14 @@ class MoppoConfig(MoppoSettings):
 
     @property
     def accrued_scales(self) -> tuple[float, ...]:
-        """What accrued returns are divided by where policies see them; empty: they do not."""
+        """What accrued returns are divided by where policies see them; empty: they do not.
+
+        The way from nadir to ideal, or what a horizon of rewards of the objectives' scale would return.
+        """
         if self.goal.criterion != "esr":
             return ()
         if self.goal.ideal is None:
-            return self.objective_scales
+            return tuple(scale * self.horizon for scale in self.objective_scales)
         return tuple(high - low for high, low in zip(self.goal.ideal, self.goal.nadir or (), strict=True))
 
     @property

@@ -46,7 +46,7 @@ class Population:
     def __init__(self, config: MoppoConfig, spec: EnvSpec, subspaces: Sequence[int], group: int) -> None:
         use_compile_cache()
         self._config, self._spec, self.subspaces, self.group = config, spec, tuple(subspaces), group
-        self.algorithm = make_algorithm(config.ppo, config.num_iterations)
+        self.algorithm = make_algorithm(config.ppo, config.num_iterations, spec.num_accrued)
         self.state = self.algorithm.init_policies(spec, config.seed, self.policy_ids)
         self._good = copy_state(self.state)
         self.divergences: list[Divergence] = []

@@ -26,6 +26,9 @@ class PPO:
     settings: PPOConfig
     num_iterations: int
     """Updates of the whole run, over which the learning rate decays."""
+    num_scaled: int = 0
+    """Inputs at the end that have a scale of their own. What accrues grows with a policy's skill: normalised by
+    what it was, it would carry the networks away from where they have learnt."""
 
     @property
     def network(self) -> Network:
@@ -50,7 +53,7 @@ class PPO:
         self, state: PolicyState, rollout: Transitions, weights: NDArray, directions: NDArray | None = None
     ) -> tuple[PolicyState, dict[str, jax.Array]]:
         """All epochs of minibatches on a rollout; losses, entropy, KL and clipping are reported."""
-        return make_update(self.settings, self.num_iterations)(state, rollout, weights, directions)
+        return make_update(self.settings, self.num_iterations, self.num_scaled)(state, rollout, weights, directions)
 
     def part(self, state: PolicyState, group: int) -> PolicyState:
         """Copy parameters, statistics and the optimiser's state; keys are derived from the parent's."""

@@ -227,6 +227,14 @@ def update_part(
     return params, opt_state, jax.tree.map(jnp.mean, reports)
 
 
+def keep_last(count: int, old: Statistics, new: Statistics) -> Statistics:
+    """``new`` statistics but for the last ``count`` features [d], which stay as they were."""
+    kept = jnp.arange(new.mean.shape[-1]) >= new.mean.shape[-1] - count
+    return new._replace(
+        mean=jnp.where(kept, old.mean, new.mean), variance=jnp.where(kept, old.variance, new.variance)
+    )
+
+
 def prepare_update(
     state: PolicyState,
     rollout: Transitions,
@@ -235,6 +243,7 @@ def prepare_update(
     *,
     settings: PPOConfig,
     num_iterations: int,
+    num_scaled: int = 0,
 ) -> tuple[PolicyState, Minibatch, Array, Array]:
     """The next state but for its two parts, the samples that both learn from, `share_left` and a key to shuffle."""
     new, batch = prepare_batch(state, rollout, weight, settings, direction)
@@ -242,6 +251,8 @@ def prepare_update(
     observations = rollout.observation.reshape(-1, rollout.observation.shape[-1])
     # For the next rollout only, so that the ratio of the first epoch is 1: acting and learning saw the same inputs.
     following = update_statistics(state.observation_stats, observations)
+    if num_scaled:
+        following = keep_last(num_scaled, state.observation_stats, following)
     new = new._replace(
         observation_stats=following if settings.normalise_observations else state.observation_stats,
         iteration=state.iteration + 1,
@@ -254,7 +265,7 @@ UpdateFunction = Callable[..., tuple[PolicyState, dict[str, Array]]]
 
 
 @lru_cache(maxsize=4)
-def make_update(settings: PPOConfig, num_iterations: int) -> UpdateFunction:
+def make_update(settings: PPOConfig, num_iterations: int, num_scaled: int = 0) -> UpdateFunction:
     """The compiled update of K policies: states [K, …], rollouts [T, K, N, …], weights [K, N, m].
 
     With directions [T, K, N, …] the weights are of every step, too: [T, K, N, m].
@@ -262,7 +273,7 @@ def make_update(settings: PPOConfig, num_iterations: int) -> UpdateFunction:
     Actor and critic learn side by side, in a thread each: one policy has nothing else to divide between cores, and
     JAX does not run two programs at a time by itself.
     """
-    prepare = partial(prepare_update, settings=settings, num_iterations=num_iterations)
+    prepare = partial(prepare_update, settings=settings, num_iterations=num_iterations, num_scaled=num_scaled)
     prepare_all = jax.jit(jax.vmap(prepare, in_axes=(0, 1, 0)), donate_argnums=0)
     prepare_directed = jax.jit(jax.vmap(prepare, in_axes=(0, 1, 1, 1)), donate_argnums=0)
     update_all = {

@@ -1,7 +1,7 @@
 """Act like the policy that this folder holds: action = act(observation). Needs numpy and nothing else.
 
 An observation is the row of numbers that the policy sees (policy.json explains it), or a batch of rows, [B, d]. A
-policy that goes by what its episode has returned is told that and the time, too: act(observation, accrued=…, time=…).
+policy that goes by what its episode has returned is told that, and the time: act(observation, accrued=…, time=…).
 """
 
 import json
