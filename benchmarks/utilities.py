@@ -57,7 +57,7 @@ HOPPER = {"steps": 1_000_000}
 HOPPER_BY = {
     "linear": {},
     "ser": {"utility": "floors", "floors": (f"height={FLOOR}",), "criterion": "ser"},
-    "esr": {"utility": "floors", "floors": (f"height={FLOOR}",), "criterion": "esr"},
+    "esr": {"utility": "floors", "floors": (f"height={FLOOR}",), "criterion": "esr", "gamma": 0.99},
 }
 SPEED = (0.9, 0.1)
 """The preference that wants speed, above the floor."""

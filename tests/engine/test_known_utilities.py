@@ -46,13 +46,13 @@ def played(run: ucb_moppo.Run) -> tuple[NDArray, NDArray]:
 # --- a floor, with a closed form for every preference --------------------------------------------------------
 #
 # Trade pays (1 − (1 − u)², 1 − u²) a step, both concave in u, so that nothing is gained by varying it. The weighted
-# sum is best at u = p_1. A floor of ¾ T under the second asks for u ≤ ½: the best is min(p_1, ½), for every p. There
+# sum is best at u = p_1. A floor of ¾ T under the second asks for u ≤ ½: best is min(p_1, ½), for every p. There
 # a unit of the second costs (p_1(1 − ½) − p_2·½)/½ = p_1 − p_2 ≤ 1 of the sum, less than the penalty of 10, so the
 # floor holds.
 
 
-# By episode the floor must hold in spite of the noise that a policy explores with, E[u²] = ū² + σ², so there is less
-# of it here, and a little more than the floor is kept.
+# By episode the floor must hold in spite of the noise that a policy explores with, E[u²] = ū² + σ²: there is less of
+# it here, and a little more than the floor is kept.
 
 
 @pytest.mark.parametrize(
