@@ -52,12 +52,11 @@ FISHWOOD = {
     **ONE_PREFERENCE,
 }
 FISHWOOD_BY = {"esr": {"criterion": "esr", "gae_lambda": 1.0}, "ser": {"criterion": "ser", "actions": "sampled"}}
-FLOOR = 4000.0
 HOPPER = {"steps": 1_000_000}
-HOPPER_BY = {
+HOPPER_BY: dict[str, dict[str, Any]] = {
     "linear": {},
-    "ser": {"utility": "floors", "floors": (f"height={FLOOR}",), "criterion": "ser"},
-    "esr": {"utility": "floors", "floors": (f"height={FLOOR}",), "criterion": "esr", "gamma": 0.99},
+    "ser": {"utility": "floors", "criterion": "ser"},
+    "esr": {"utility": "floors", "criterion": "esr", "gamma": 0.99},
 }
 SPEED = (0.9, 0.1)
 """The preference that wants speed, above the floor."""
@@ -73,6 +72,8 @@ class Options:
     episodes: int = 100
     hopper: tuple[str, ...] = field(default=tuple(HOPPER_BY))
     """Which of the runs on Hopper-v2."""
+    floor: float = 4000.0
+    """Of jump height there."""
 
 
 def trained(problem: str, out: Path, **settings: Any) -> ucb_moppo.Run:
@@ -108,22 +109,27 @@ def study_fishwood(options: Options, seed: int) -> None:
 
 
 def study_hopper(options: Options, seed: int) -> None:
+    floor = options.floor
     for name in options.hopper:
-        run = trained("Hopper-v2", options.out / f"hopper-{name}-{seed}", seed=seed, **HOPPER, **HOPPER_BY[name])
-        policy = run.policy(SPEED) if name != "linear" else nearest_sum(run)
+        linear = name == "linear"
+        place = options.out / (f"hopper-linear-{seed}" if linear else f"hopper-{name}-{floor:g}-{seed}")
+        wanted = HOPPER_BY[name] if linear else {**HOPPER_BY[name], "floors": (f"height={floor}",)}
+        run = trained("Hopper-v2", place, seed=seed, **HOPPER, **wanted)
+        policy = nearest_sum(run, floor) if linear else run.policy(SPEED)
         returns = fresh_returns(run, policy, options.episodes)
-        held = int((returns[:, 1] >= FLOOR).sum())
+        held = int((returns[:, 1] >= floor).sum())
         speed, height = returns.mean(axis=0)
-        lacking = np.maximum(FLOOR - returns[:, 1], 0).mean()
+        lacking = np.maximum(floor - returns[:, 1], 0).mean()
         print(
-            f"hopper {name} seed {seed} ({policy.weight.round(3)}): the floor of {FLOOR:g} holds in {held} of "
-            f"{len(returns)} episodes; mean speed {speed:,.0f}, height {height:,.0f}, lacking {lacking:,.0f}"
+            f"hopper {name} seed {seed} ({policy.weight.round(3)}): the floor of {floor:g} holds in {held} of "
+            f"{len(returns)} episodes; mean speed {speed:,.0f}, height {height:,.0f}, lacking {lacking:,.0f}",
+            flush=True,
         )
 
 
-def nearest_sum(run: ucb_moppo.Run) -> Policy:
+def nearest_sum(run: ucb_moppo.Run, floor: float) -> Policy:
     """The fastest policy of a front whose mean height is above the floor."""
-    return run.choose(floors={"height": FLOOR}, most="speed").policy
+    return run.choose(floors={"height": floor}, most="speed").policy
 
 
 STUDIES = {"treasure": study_treasure, "fishwood": study_fishwood, "hopper": study_hopper}

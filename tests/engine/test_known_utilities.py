@@ -51,8 +51,8 @@ def played(run: ucb_moppo.Run) -> tuple[NDArray, NDArray]:
 # floor holds.
 
 
-# By episode the floor must hold in spite of the noise that a policy explores with, E[u²] = ū² + σ²: there is less of
-# it here, and a little more than the floor is kept.
+# By episode the floor must hold in spite of the noise that a policy explores with, E[u²] = ū² + σ²: there is less
+# of it here, and a little more than the floor is kept.
 
 
 @pytest.mark.parametrize(
