@@ -82,7 +82,7 @@ def random_rollout(seed: int, num_policies: int = 1) -> tuple[Transitions, np.nd
 
 
 def of_policy(rollout: Transitions, policy: int) -> Transitions:
-    return Transitions(*(array[:, policy] for array in rollout))
+    return jax.tree.map(lambda array: array[:, policy], rollout)
 
 
 def assert_trees_close(found: Any, expected: Any, **tolerance: float) -> None:
@@ -315,7 +315,7 @@ def test_policies_of_one_batch_may_be_at_different_iterations() -> None:
     """
     settings = PPOConfig(cells=CELLS, minibatch=T * N, epochs=1, learning_rate=1e-2)
     states, (rollout, weights) = make_states(settings, 3, (0, 0)), random_rollout(11)
-    twice = Transitions(*(np.repeat(array, 2, axis=1) for array in rollout))
+    twice = jax.tree.map(lambda array: np.repeat(array, 2, axis=1), rollout)
     before = copy(states.params["actor"])
     states = states._replace(iteration=np.array([0, 2], np.int32))
     after, _ = compiled(settings, 3)(states, twice, np.repeat(weights, 2, axis=0))
@@ -419,7 +419,7 @@ def test_policies_side_by_side_equal_policies_alone() -> None:
     states, (rollout, weights) = make_states(SMALL, 3, (0, 1, 2)), random_rollout(7, num_policies=3)
     together, report = update(copy(states), rollout, weights)
     for k in range(3):
-        alone = Transitions(*(array[:, k : k + 1] for array in rollout))
+        alone = jax.tree.map(lambda array, k=k: array[:, k : k + 1], rollout)
         single, single_report = update(make_states(SMALL, 3, (k,)), alone, weights[k : k + 1])
         assert_trees_close(pick(together, k), pick(single, 0), rtol=1e-5, atol=1e-5)
         assert_trees_close(pick(report, k), pick(single_report, 0), rtol=1e-4, atol=1e-5)
