@@ -22,7 +22,7 @@ from pictures import NAMES, SIGNS, draw_front, draw_operating_points
 import ucb_moppo
 from ucb_moppo.objectives.pareto import nondominated
 
-BUDGET = {"small": 300_000, "medium": 1_000_000}
+BUDGET = {"small": 1_500_000, "medium": 1_000_000}
 """Training steps of each scenario by default."""
 ENTROPY = 0.005
 """Of the bonus for randomness: the default is for one choice, and that of a choice per user adds up."""
