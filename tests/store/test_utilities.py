@@ -107,18 +107,21 @@ def test_a_saved_and_an_exported_policy_do_the_same(run: ucb_moppo.Run, tmp_path
     loaded = ucb_moppo.load(policy.save(tmp_path / "policy.safetensors"))
     assert isinstance(loaded, ucb_moppo.Policy)
     np.testing.assert_array_equal(loaded([0.2], **told), expected)
-    acting = import_folder(policy.export(tmp_path / "folder"))
-    np.testing.assert_allclose(acting.act([0.2], **told), expected, rtol=1e-5)
-    with pytest.raises(ValueError, match="goes by what its episode has returned"):
-        acting.act([0.2])
+    folder = policy.export(tmp_path / "folder")
+    act, extend = import_file(folder / "act.py").act, import_file(folder / "accrue.py").extend
+    np.testing.assert_allclose(act(extend([0.2], **told)), expected, rtol=1e-5)
+    rows = extend([[0.2], [0.2]], accrued=[[1.0, 2.0], [0.0, 0.0]], time=[2, 0])
+    np.testing.assert_allclose(act(rows)[0], expected, rtol=1e-5)
+    with pytest.raises(ValueError, match="cannot reshape"):
+        act([0.2])
     runtime = pytest.importorskip("onnxruntime")
     session = runtime.InferenceSession(policy.export(tmp_path / "policy.onnx"))
     action = session.run(None, {"observation": policy.flatten([0.2], **told)})[0]
     np.testing.assert_allclose(action[0], expected, rtol=1e-4)
 
 
-def import_folder(folder: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("exported_act", folder / "act.py")
+def import_file(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"exported_{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

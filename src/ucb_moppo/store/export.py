@@ -31,7 +31,7 @@ from ucb_moppo.store.storage import finite_or_none
 Format = Literal["safetensors", "onnx", "numpy"]
 OPSET, IR_VERSION = 17, 8
 """Of ONNX: of 2022, so that runtimes need not be new."""
-ACT, OBSERVE, PARAMETERS, FACTS = "act.py", "observe.py", "parameters.npz", "policy.json"
+ACT, OBSERVE, ACCRUE, PARAMETERS, FACTS = "act.py", "observe.py", "accrue.py", "parameters.npz", "policy.json"
 
 
 def export_policy(policy: Policy, path: str | Path, kind: str | None = None) -> Path:
@@ -169,10 +169,12 @@ def save_folder(policy: Policy, path: Path) -> Path:
     }
     if policy.spec.parts:
         files[OBSERVE] = own_code(OBSERVE)
+    if policy.spec.shows_accrued:
+        files[ACCRUE] = own_code(ACCRUE)
     with writing(path):
         path.mkdir(parents=True, exist_ok=True)
         with open_folder(path) as folder:
-            others = sorted(set(folder.names()) - {ACT, OBSERVE, PARAMETERS, FACTS, "__pycache__"})
+            others = sorted(set(folder.names()) - {ACT, OBSERVE, ACCRUE, PARAMETERS, FACTS, "__pycache__"})
             require(not others, f"{path} holds other files, e.g. {others[:1]}: name a folder that is new or empty")
     for name, data in files.items():
         write_file(path / name, data)

@@ -1,7 +1,6 @@
 """Act like the policy that this folder holds: action = act(observation). Needs numpy and nothing else.
 
-An observation is the row of numbers that the policy sees (policy.json explains it), or a batch of rows, [B, d]. A
-policy that goes by what its episode has returned is told that, and the time: act(observation, accrued=…, time=…).
+An observation is the row of numbers that the policy sees (policy.json explains it), or a batch of rows, [B, d].
 """
 
 import json
@@ -21,23 +20,9 @@ ACTIVATIONS = {
 }
 
 
-def extend(observation, accrued, time):
-    """Observations [B, d] with the sum of the rewards so far, [m] or [B, m], and the steps taken, behind them."""
-    scales, horizon = POLICY["accrued"]["scales"], POLICY["accrued"]["horizon"]
-    rows = np.asarray(observation, np.float64).reshape(-1, POLICY["observation_size"] - len(scales) - 1)
-    gone = np.broadcast_to(np.reshape(time, (-1, 1)), (len(rows), 1)) / horizon
-    so_far = np.broadcast_to(np.reshape(accrued, (-1, len(scales))), (len(rows), len(scales)))
-    return np.concatenate([rows, so_far / np.asarray(scales), gone], axis=1)
-
-
-def act(observation, weight=POLICY["weight"], *, accrued=None, time=None):
+def act(observation, weight=POLICY["weight"]):
     """The deterministic action in the environment's own range, for one observation [d] or for each of a batch."""
-    if POLICY["accrued"] and (accrued is None or time is None):
-        raise ValueError(
-            "this policy goes by what its episode has returned: act(observation, accrued=..., time=...)"
-        )
-    shown = extend(observation, accrued, time) if POLICY["accrued"] else observation
-    rows = np.asarray(shown, np.float32).reshape(-1, POLICY["observation_size"])
+    rows = np.asarray(observation, np.float32).reshape(-1, POLICY["observation_size"])
     weights = np.broadcast_to(np.asarray(weight, np.float32), (len(rows), len(POLICY["weight"])))
     rows = np.clip((rows - ARRAYS["mean"]) / ARRAYS["std"], -ARRAYS["clip"], ARRAYS["clip"])
     hidden = np.concatenate([rows, weights], axis=1) if NETWORK["conditioned"] else rows
