@@ -27,8 +27,7 @@ class PPO:
     num_iterations: int
     """Updates of the whole run, over which the learning rate decays."""
     num_scaled: int = 0
-    """Inputs at the end that have a scale of their own. What accrues grows with a policy's skill: normalised by
-    what it was, it would carry the networks away from where they have learnt."""
+    """Inputs at the end that have a scale of their own: what accrues grows as a policy learns, and statistics lag."""
 
     @property
     def network(self) -> Network:

@@ -9,7 +9,7 @@ ACCRUED = json.loads((Path(__file__).resolve().parent / "policy.json").read_text
 
 
 def extend(row, accrued, time):
-    """The row [d] of an observation, or of each of a batch, with the rewards so far, summed, and the steps taken."""
+    """The row [d] of an observation, or of each of a batch, with the sum of the rewards and the steps so far."""
     rows = np.atleast_2d(np.asarray(row, np.float32))
     so_far = np.broadcast_to(np.divide(accrued, ACCRUED["scales"]), (len(rows), len(ACCRUED["scales"])))
     gone = np.broadcast_to(np.reshape(np.divide(time, ACCRUED["horizon"]), (-1, 1)), (len(rows), 1))
