@@ -27,7 +27,7 @@ class PPO:
     num_iterations: int
     """Updates of the whole run, over which the learning rate decays."""
     num_scaled: int = 0
-    """Inputs at the end that have a scale of their own: what accrues grows as a policy learns, and statistics lag."""
+    """Inputs at the end that have a scale of their own: what accrues grows as a policy learns; statistics lag."""
 
     @property
     def network(self) -> Network:
