@@ -34,6 +34,7 @@ from ucb_moppo.engine.learner import Plan, StageRecord
 from ucb_moppo.engine.shard import Timing
 from ucb_moppo.engine.trainer import Trainer
 from ucb_moppo.envs import PROBLEMS, make_spec
+from ucb_moppo.objectives.goal_settings import GoalSettings
 from ucb_moppo.search.search_settings import SearchSettings
 from ucb_moppo.store.run import Run
 from ucb_moppo.training.reporter import format_seconds
@@ -151,9 +152,11 @@ def test_every_setting_has_an_option() -> None:
     special |= {"layout": "static", "probes": "4", "episodes": "6", "confidence": "objectives"}
     special |= {"executor": "local", "shards": "2", "ray_address": "10.0.0.1:6379"}
     base = default_settings("Hopper-v2")
-    for holder, config in ((MoppoSettings, base), (PPOSettings, base.ppo), (SearchSettings, base.search)):
+    special |= {"utility": "my_lab:worth", "criterion": "esr", "actions": "sampled", "nadir": "5 6", "ideal": "7 8", "floors": "height=9"}
+    sections = ((PPOSettings, base.ppo), (SearchSettings, base.search), (GoalSettings, base.goal))
+    for holder, config in ((MoppoSettings, base), *sections):
         for field in dataclasses.fields(holder):
-            if field.name in ("problem", "ppo", "search", "pivots"):
+            if field.name in ("problem", "ppo", "search", "goal", "pivots"):
                 continue
             before, flag = getattr(config, field.name), field.name.replace("_", "-")
             if isinstance(before, bool):
@@ -168,10 +171,14 @@ def test_every_setting_has_an_option() -> None:
                     else number
                 )
                 several = {"reference_point": (1.0, 2.0), "objective_scales": (3.0, 4.0)}
-                several |= {"indicators": ("my_lab:spread",)}
+                several |= {"indicators": ("my_lab:spread",), "floors": ("height=9",)}
+                several |= {"nadir": (5.0, 6.0), "ideal": (7.0, 8.0)}
                 after = several[field.name] if field.name in several else kind(text)
                 options = [f"--{flag}", *text.split()]
-            expected = override(base, **{field.name: after})
+            # An own utility may look at anything that can be said of one.
+            own = {"utility": "my_lab:worth"} if holder is GoalSettings else {}
+            options += [word for name in own for word in (f"--{name}", own[name])]
+            expected = override(base, **own | {field.name: after})
             if field.name == "preset":
                 expected = default_settings("Hopper-v2", "paper")
             assert cli.parse_train(["Hopper-v2", *options])[1] == expected, field.name
@@ -230,9 +237,9 @@ def test_help_names_and_explains_every_option(capsys: Capture) -> None:
     text = help_of(capsys, "train")
     names = [
         field.name
-        for holder in (cli.Train, MoppoSettings, PPOSettings, SearchSettings)
+        for holder in (cli.Train, MoppoSettings, PPOSettings, SearchSettings, GoalSettings)
         for field in dataclasses.fields(holder)
-        if field.name not in ("settings", "problem", "ppo", "search", "pivots")
+        if field.name not in ("settings", "problem", "ppo", "search", "goal", "pivots")
     ]
     for name in names:
         flag = name.replace("_", "-")
@@ -258,7 +265,7 @@ def test_help_for_a_problem_shows_its_defaults(capsys: Capture) -> None:
         return text.split(f"--{option} ")[1].split("(default: ")[1].split(")")[0]
 
     assert default_of(help_of(capsys, "train", "Swimmer-v2"), "gamma") == "0.999"
-    assert default_of(help_of(capsys, "train"), "gamma").startswith("0.99, or nearer to 1")
+    assert default_of(help_of(capsys, "train"), "gamma").startswith("0.99; nearer to 1 for")
     assert default_of(help_of(capsys, "train"), "clip") == "0.2"
 
 
