@@ -76,7 +76,7 @@ def make_shard(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Algorithm]
     config = resolve(small, make_spec(PROBLEM))
 
     def make(algorithm: Algorithm) -> Shard:
-        monkeypatch.setattr(population_module, "make_algorithm", lambda settings, num_iterations: algorithm)
+        monkeypatch.setattr(population_module, "make_algorithm", lambda *settings: algorithm)
         made.append(Shard(config, range(2)))
         return made[-1]
 

@@ -12,13 +12,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tiny_runs import assert_same, tiny_settings, train_tiny
 
-from ucb_moppo.algos.base import Transitions
 from ucb_moppo.config import MoppoConfig, override, resolve
 from ucb_moppo.cores import LIMIT, available_cores, can_pin, physics_threads, share_cores
 from ucb_moppo.engine.evaluation import Evaluation
@@ -294,7 +294,7 @@ def test_a_shared_policy_learns_from_the_rollouts_of_all_shards() -> None:
                 shard.collect(acting, WEIGHTS[k : k + 1], noise[:, :, 2 * k : 2 * k + 2])
                 for k, shard in enumerate(alone)
             ]
-            rollout = Transitions(*(np.concatenate(arrays, axis=2) for arrays in zip(*parts, strict=True)))
+            rollout = jax.tree.map(lambda *arrays: np.concatenate(arrays, axis=2), *parts)
             expected = policy.update(rollout, WEIGHTS.reshape(1, 6, 2))
         for name, array in policy.tensors().items():
             np.testing.assert_allclose(executor.policies()[name], array, rtol=1e-3, atol=1e-4, err_msg=name)

@@ -22,7 +22,9 @@ def test_mutated_runs_are_read_or_refused(tmp_path: Path) -> None:
     out = tmp_path / "found.json"
     options = ("--mutations", "20", "--seed", "1", "--out", str(out))
     # In a process that holds nothing else: its children begin with what it has.
-    subprocess.run([sys.executable, trust_mutations.__file__, *options], check=True, capture_output=True)
+    command = [sys.executable, trust_mutations.__file__, *options]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
     found = json.loads(out.read_bytes())
     assert found["done"] == 20
     assert (found["untyped"], found["wrong"], found["hangs"], found["victims_changed"]) == ([], [], [], 0)
