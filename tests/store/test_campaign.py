@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -23,7 +24,8 @@ def test_mutated_runs_are_read_or_refused(tmp_path: Path) -> None:
     options = ("--mutations", "20", "--seed", "1", "--out", str(out))
     # In a process that holds nothing else: its children begin with what it has.
     command = [sys.executable, trust_mutations.__file__, *options]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    beside = {"PYTHONPATH": str(Path(trust_mutations.__file__).parent)}  # where no script finds its neighbours, too
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | beside)
     assert ended.returncode == 0, ended.stderr
     found = json.loads(out.read_bytes())
     assert found["done"] == 20
