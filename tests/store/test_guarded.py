@@ -6,6 +6,8 @@ import errno
 import os
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -248,3 +250,25 @@ def test_the_same_process_does_not_begin_anew_where_it_is_still_writing(tmp_path
         guarded.shutil.rmtree(run)
         with pytest.raises(StorageError, match="deleted or moved"), locked(run):
             pass
+
+
+def test_what_is_let_go_while_another_thread_opens_it_is_read_all_the_same(tmp_path, monkeypatch):
+    """A run that ends in one thread while another reads it: its descriptor was closed between two calls."""
+    looking, check, found = threading.Event(), guarded.check_still_there, []
+
+    def check_slowly(root, own):
+        looking.set()
+        time.sleep(0.2)
+        check(root, own)
+
+    monkeypatch.setattr(guarded, "check_still_there", check_slowly)
+    (tmp_path / "file").write_bytes(b"whole")
+    reader = threading.Thread(target=lambda: found.append(guarded.read_bytes(tmp_path, "file", 10)))
+    with guarded.open_folder(tmp_path) as folder:
+        own = os.dup(folder.descriptor)
+    with guarded.meaning(tmp_path, own):
+        reader.start()
+        assert looking.wait(10)
+    os.close(own)
+    reader.join(10)
+    assert found == [b"whole"]

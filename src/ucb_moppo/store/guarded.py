@@ -12,6 +12,7 @@ import errno
 import os
 import shutil
 import stat
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -27,6 +28,10 @@ _BY_DESCRIPTOR = {os.open, os.stat, os.unlink, os.mkdir, os.rename} <= os.suppor
 
 locked_directories: dict[str, int] = {}
 """Descriptors of the directories that this process has locked, by their absolute path."""
+_turn = threading.RLock()
+"""Held while one of them is looked up or forgotten: nobody takes a descriptor that another thread is closing."""
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_turn.acquire, after_in_parent=_turn.release, after_in_child=_turn.release)
 
 
 # --- folders -----------------------------------------------------------------------------------------------
@@ -140,14 +145,22 @@ def _open_root(root: Path) -> Iterator[Folder]:
     if not _BY_DESCRIPTOR:
         yield Folder(root, None)
         return
-    own = locked_directories.get(os.path.abspath(root))
-    if own is not None:
-        check_still_there(root, own)
-    descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY) if own is None else os.dup(own)
+    own = _duplicate_own(root)
+    descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY) if own is None else own
     try:
         yield Folder(root, descriptor)
     finally:
         os.close(descriptor)
+
+
+def _duplicate_own(root: Path) -> int | None:
+    """A descriptor of a directory that this process has locked; None of any other."""
+    with _turn:
+        own = locked_directories.get(os.path.abspath(root))
+        if own is None:
+            return None
+        check_still_there(root, own)
+        return os.dup(own)
 
 
 def check_still_there(root: Path, own: int) -> None:
@@ -171,7 +184,8 @@ def meaning(root: Path, descriptor: int) -> Iterator[None]:
     try:
         yield
     finally:
-        locked_directories.pop(name, None)
+        with _turn:
+            locked_directories.pop(name, None)
 
 
 def check_name(root: Path, name: str) -> tuple[str, ...]:
