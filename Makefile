@@ -28,7 +28,7 @@ $(READY): pyproject.toml constraints.txt
 # What only tests need: the optional parts, and Chromium and EGL where they can be installed. Tests that lack theirs
 # are skipped with a reason.
 $(TESTABLE): $(READY)
-	$(PIP) -e ".[dev,ray,report,viewer,tensorboard,wandb,peers,onnx,wireless,tune,browser-tests,notebook-tests]"
+	$(PIP) -e ".[dev,ray,report,viewer,tensorboard,wandb,peers,onnx,wireless,box2d,tune,browser-tests,notebook-tests]"
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
 		&& apt-get update -qq && apt-get install -y -qq chromium libegl1 zsh >/dev/null; } \
 		|| echo "Chromium is not here and cannot be installed: browser tests will be skipped"

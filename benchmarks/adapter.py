@@ -33,7 +33,9 @@ class Training:
     """Iterations on one problem, timed."""
 
     def __init__(self, problem: str, rollout: int) -> None:
-        settings = override(default_settings(problem), rollout=rollout, executor="local", steps=10**7)
+        settings = override(
+            default_settings(problem), rollout=rollout, stagger=False, executor="local", steps=10**7
+        )
         self.config = resolve(settings, make_spec(problem))
         self.shard = Shard(self.config, range(self.config.num_subspaces))
         self.weights = self.shard._uniform_weights()[None]

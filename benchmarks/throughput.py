@@ -110,6 +110,7 @@ def measure(config: MoppoConfig, rounds: int) -> Measurement:
     alone = make_executor(override(config, executor="local", shards=1), spec)
     shard: Shard = alone.shards[0].worker._object  # type: ignore[attr-defined]
     env: Any = shard._collector.env
+    env = getattr(env, "env", env)  # what is staggered, not what staggers
     env._batch = physics = TimedBatch(env._batch)
     once, found = shard._uniform_weights()[None], Measurement()
     for _ in range(2):  # the first compiles, the second tells the shards how many iterations make a part

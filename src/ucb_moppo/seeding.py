@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-TRAINING, EVALUATION, SELECTION, ACTIONS, PEER, HELD_OUT, INTERVAL, FORECAST = 1, 2, 3, 4, 5, 6, 7, 8
+TRAINING, EVALUATION, SELECTION, ACTIONS, PEER, HELD_OUT, INTERVAL, FORECAST, STAGGER = range(1, 10)
 EVALUATION_SEED = 20_250_101
 """Evaluation episodes start from the same states in every run, stage and method (common random numbers): those of
 EVALUATION while anything is chosen by what they show, those of HELD_OUT for what is reported at the end, those of

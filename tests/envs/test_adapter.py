@@ -2,6 +2,7 @@
 
 import random
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -230,6 +231,17 @@ def test_actions_of_another_shape_are_refused():
 def test_an_environment_that_cannot_be_trained_on_is_refused(name, message):
     with pytest.raises(ConfigError, match=message):
         probe(name)
+
+
+def test_physics_that_are_not_installed_are_named_with_what_installs_them(monkeypatch):
+    for name in ("Box2D", "gymnasium.envs.box2d", "gymnasium.envs.box2d.lunar_lander"):
+        monkeypatch.setitem(sys.modules, name, None) if name == "Box2D" else monkeypatch.delitem(
+            sys.modules, name, raising=False
+        )
+    for name in [name for name in sys.modules if name.startswith("mo_gymnasium.envs.lunar_lander")]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(ConfigError, match=r"mo-lunar-lander-v3 needs Box2D.*pip install 'ucb-moppo\[box2d\]'"):
+        make_spec("mo-lunar-lander-v3")
 
 
 @pytest.mark.parametrize(

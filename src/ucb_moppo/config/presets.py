@@ -24,6 +24,7 @@ PAPER: dict[str, Any] = {
     "layout": "static",
     "active": 10,
     "samples": 2500,
+    "stagger": False,
     "stage_iterations": 20,
     "warmup": 100,
     "probes": 10,

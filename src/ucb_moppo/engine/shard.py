@@ -23,6 +23,7 @@ from ucb_moppo.engine.evaluation import Evaluation, evaluate, evaluation_width
 from ucb_moppo.engine.population import Divergence, Population
 from ucb_moppo.engine.rollout import Collector
 from ucb_moppo.envs.base import BatchEnv
+from ucb_moppo.envs.staggered import StaggeredBatch, draw_first_lengths
 from ucb_moppo.policy.actors import ActingFunction, actors_from_tensors
 
 Tensors = Mapping[str, NDArray]
@@ -48,8 +49,14 @@ class Shard:
         self.clock = {"acting_and_physics": 0.0, "updating": 0.0, "evaluating": 0.0}
 
     def _make_collector(self) -> Collector:
-        env = self._make_env(num_envs=len(self.subspaces) * self._config.search.active)
-        return Collector(env, self.subspaces, self._config.seed, self._config.make_goal(env.spec))
+        config, active = self._config, self._config.search.active
+        env: BatchEnv = self._make_env(num_envs=len(self.subspaces) * active)
+        goal = config.make_goal(env.spec)
+        # The utility of a return is that of a whole episode: none may be cut short.
+        if config.search.stagger and goal.is_linear:
+            lengths = draw_first_lengths(config.seed, self.subspaces, active, config.horizon)
+            env = StaggeredBatch(env, lengths)
+        return Collector(env, self.subspaces, config.seed, goal)
 
     def _make_population(self) -> Population:
         return Population(self._config, self._collector.spec, self.subspaces, group=1)

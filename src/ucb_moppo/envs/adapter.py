@@ -26,7 +26,7 @@ from ucb_moppo.envs.base import ADAPTER_PREFIX, Step, check_count, check_referen
 from ucb_moppo.envs.flattening import describe_action, describe_observation
 from ucb_moppo.envs.known import KNOWN, Known, without_version
 from ucb_moppo.envs.streams import Streams, made_alike
-from ucb_moppo.errors import ConfigError, EnvironmentFault
+from ucb_moppo.errors import ConfigError, EnvironmentFault, not_installed
 from ucb_moppo.spec import EnvSpec
 
 DEFAULT_HORIZON = 1000
@@ -281,6 +281,8 @@ def make_env(env_id: str, **options: Any) -> gymnasium.Env:
             spec = replace(registered_spec(env_id), order_enforce=False)
             return gymnasium.make(spec, max_episode_steps=-1, disable_env_checker=True, **options)
     except Exception as fault:
+        if isinstance(fault, gymnasium.error.DependencyNotInstalled) and "Box2D" in str(fault):
+            raise not_installed(env_id, "Box2D", "box2d") from fault
         raise ConfigError(
             f"{env_id} cannot be made: {type(fault).__name__}: {fault}; "
             "check its id, the module before the colon and the packages it needs"

@@ -31,6 +31,8 @@ class SearchSettings:
     """N, weights trained on at a time in each sub-space, with one environment each."""
     rollout: int = 50
     """T at most, steps of each environment in an iteration; a short run has fewer."""
+    stagger: bool = True
+    """Cut the first episode of each environment at another time, so that they do not all begin and end together."""
     samples: Annotated[int | None, "--rollout steps of each environment"] = None
     """Samples per sub-space and iteration, shared by its environments."""
     replicas: int = 1
