@@ -1,9 +1,18 @@
 """Figures over training: the curves of every indicator, and what a run cost."""
 
-import numpy as np
-from sample_runs import SampleRun, add_indicator
+import json
 
-from ucb_moppo.report.curves import bands_picture, indicators_picture, label_that_fits, short_count, spent_seconds
+import numpy as np
+from sample_runs import SampleRun, add_indicator, rewrite
+
+from ucb_moppo.report.curves import (
+    bands_picture,
+    indicators_picture,
+    kept_picture,
+    label_that_fits,
+    short_count,
+    spent_seconds,
+)
 from ucb_moppo.report.data import load_all, load_data, make_sections
 
 
@@ -49,3 +58,21 @@ def test_bars_say_what_fits():
 def test_time_is_shared_out(tmp_path):
     data = load_data(SampleRun().write(tmp_path / "one"))
     assert spent_seconds(data) == {"training": 24.0, "evaluating": 12.0, "selecting": 4.0}
+
+
+def count_policies(path, counts):
+    """Let the metrics of a run say how many policies there were."""
+    lines = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    rows = [line | {"policies": count} for line, count in zip(lines, counts, strict=True)]
+    rewrite(path, "metrics.jsonl", "".join(json.dumps(row) + "\n" for row in rows).encode())
+
+
+def test_policies_kept_are_drawn_where_they_were_counted(tmp_path):
+    paths = [SampleRun(seed=seed, num_stages=3).write(tmp_path / f"ucb{seed}") for seed in range(2)]
+    (section,) = make_sections(load_all(paths))
+    assert kept_picture(section) is None
+    count_policies(paths[0], [1, 4, 9])
+    count_policies(paths[1], [3, 6, 7])
+    (section,) = make_sections(load_all(paths))
+    (axes,) = kept_picture(section).figure.axes
+    assert axes.get_lines()[0].get_ydata().tolist() == [2.0, 5.0, 8.0]

@@ -45,6 +45,8 @@ from ucb_moppo.store.storage import (
 FORMAT, KIND = 1, "ucb-moppo result"
 MAX_RESULT = 16 << 20
 COSTS = ("training_steps", "evaluation_steps", "pretraining_steps", "seconds")
+KEPT = "policies"
+"""How many there were at each evaluation; runs before version 0.3.0 did not count them."""
 EXTRA = "extra_indicators"
 """Where the indicators that only some runs have stand by name, in what was found and in the curve."""
 
@@ -71,7 +73,7 @@ def make_result(run: Run, provenance: Provenance) -> dict[str, Any]:
         "found": {name: summary.get(name) for name in INDICATORS} | _sometimes_found(summary),
         "curve": {
             **{name: [line.get(name, 0) for line in lines] for name in COSTS},
-            **{name: [line.get(name) for line in lines] for name in INDICATORS},
+            **{name: [line.get(name) for line in lines] for name in (*INDICATORS, KEPT)},
             **_extra_curves(lines, summary),
         },
         "front": {
@@ -174,10 +176,10 @@ def _check_lengths(data: Mapping[str, Any], path: Path) -> None:
     """Refuse curves of different lengths, and a front of other than the problem's objectives."""
     curve, front, m = data["curve"], data["front"], len(data["objectives"])
     length, size = _length(curve.get("training_steps")), _length(front.get("policy"))
-    for name in (*COSTS, *INDICATORS):
+    for name in (*COSTS, *INDICATORS, KEPT):
         kind = Number if name in COSTS else Number | None
         # A file that is older than an indicator lacks it.
-        column = curve.get(name, [None] * length if name in INDICATORS else None)
+        column = curve.get(name, None if name in COSTS else [None] * length)
         if not length or not has_type(column, _list_of(kind, length)):
             raise DamagedFileError(f"{path}: curve {name} must hold a number for each of {length} evaluations")
     extra = curve.get(EXTRA, {})

@@ -38,6 +38,7 @@ PAPER: dict[str, Any] = {
     "gamma": 0.99,
     "learning_rate": 3e-4,
     "entropy_coefficient": 0.0,
+    "cells": 64,
     "decay": False,
     "normalise_observations": False,
 }
@@ -50,6 +51,7 @@ TUNED: dict[str, dict[str, Any]] = {
     "HalfCheetah-v2": {"gae_lambda": 0.9, "log_std": -0.7, "rollout": 25},
     "Walker2d-v2": {"gae_lambda": 0.9},
     "Ant-v2": {"log_std": -1.0, "rollout": 25},
+    "Hopper-v2": {"rollout": 100},
 }
 """Where the default departs from what it is for any problem, because a measurement says so."""
 

@@ -343,12 +343,13 @@ def decide_learning(ppo: PPOSettings, spec: EnvSpec, goal: GoalSettings) -> PPOC
 
     Differences of a utility add up to it without a discount only.
     """
-    usual = {"gamma": 0.99, "learning_rate": 3e-4, "entropy_coefficient": 0.0}
+    usual = {"gamma": 0.99, "learning_rate": 3e-4, "entropy_coefficient": 0.0, "cells": 128}
     if spec.action.chosen:
         usual = {
             "gamma": max(0.99, 1 - 2 / spec.horizon),
             "learning_rate": CHOICE_RATE,
             "entropy_coefficient": CHOICE_ENTROPY / max(1, len(spec.action.choices)),  # entropies add up
+            "cells": 64,
         }
     if goal.criterion == "esr":
         usual |= {"gamma": 1.0}

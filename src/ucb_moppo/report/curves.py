@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import EngFormatter
 from numpy.typing import NDArray
 
+from ucb_moppo.bench.result import KEPT
 from ucb_moppo.report.data import INDICATOR_LABELS, ComparedRun, Group, RunData, Section, indicator_labels
 from ucb_moppo.report.statistics import make_band
 from ucb_moppo.report.style import (
@@ -135,6 +136,25 @@ def bands_picture(section: Section, over: str = "training") -> Picture:
     suffix = "" if over == "training" else f"-{over}"
     title = f"Quality over {label}, {section.title}"
     return finish_picture(figure, f"bands{suffix}-{slug(section.title)}", title, caption, section.runs)
+
+
+def kept_picture(section: Section) -> Picture | None:
+    """Policies kept over training steps, a line per method; None where no run has counted them."""
+    counts = {group.label: [(run.steps, run.series(KEPT)) for run in group.runs] for group in section.groups}
+    if not any(np.isfinite(kept).any() for curves in counts.values() for _, kept in curves):
+        return None
+    figure = new_figure(8.4, 3.9)
+    axes = figure.subplots()
+    for group, style in style_groups(section):
+        _draw_band(axes, group, style, counts[group.label])
+    axes.set(ylabel="policies kept", ylim=(0, None))
+    steps_axis(axes)
+    legend_beside(figure, handles=axes.get_lines())
+    caption = (
+        "What a method has to keep for its front at each evaluation: fewer are cheaper to store and to deploy."
+    )
+    title = f"Policies kept, {section.title}"
+    return finish_picture(figure, f"kept-{slug(section.title)}", title, caption, section.runs)
 
 
 def _draw_band(axes: Axes, group: Group, style: GroupStyle, curves: list[tuple[NDArray, NDArray]]) -> None:

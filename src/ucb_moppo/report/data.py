@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucb_moppo import registry
-from ucb_moppo.bench.result import COSTS, is_result, read_result
+from ucb_moppo.bench.result import COSTS, KEPT, is_result, read_result
 from ucb_moppo.errors import ConfigError, RunFormatError, UcbMoppoWarning, UnsafeFileError
 from ucb_moppo.objectives.utility import Goal
 from ucb_moppo.objectives.weights import even_divisions
@@ -202,7 +202,7 @@ def load_result_file(path: Path) -> ComparedRun:
     summary = {name: data[name] for name in (*names, "seconds", "commit", "hardware")} | data["found"]
     summary |= {"stopped": data.get("stopped"), "evaluation_discount": data.get("evaluation_discount") or 1.0}
     _check_extra_indicators(summary, path)
-    curve = {name: column for name, column in data["curve"].items() if name in (*COSTS, *INDICATOR_LABELS)}
+    curve = {name: column for name, column in data["curve"].items() if name in (*COSTS, *INDICATOR_LABELS, KEPT)}
     extra = data["curve"].get(EXTRA_INDICATORS, {})
     if extra:
         curve[EXTRA_INDICATORS] = [

@@ -20,6 +20,7 @@ from ucb_moppo.report.curves import (
     costs_picture,
     indicators_picture,
     interpolation_picture,
+    kept_picture,
 )
 from ucb_moppo.report.data import (
     USUAL_PROTOCOL,
@@ -118,6 +119,8 @@ class ReportWriter:
         parts.append(self._figure(overlay_picture(section)))
         if len(section.first.objectives) > 3:
             parts.append(self._figure(overlay_pairs_picture(section)))
+        kept = kept_picture(section)
+        parts += [] if kept is None else [self._figure(kept)]
         parts += [self._table(make(section)) for make in (tables.kept_table, benchmark.costs_table)]
         if paper is not None:
             parts.append(self._table(paper))

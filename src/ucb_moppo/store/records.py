@@ -89,6 +89,7 @@ class Line(Struct):
     evaluation_steps: Count | None = None
     pretraining_steps: Count | None = None
     seconds: Number | None = None
+    policies: Count | None = None
     stage_seconds: dict[str, Number] | None = None
     selected_weights: list[list[list[Number]]] | None = None
     surrogate: Surrogate | None = None

@@ -222,6 +222,7 @@ def metrics_line(record: StageRecord) -> dict[str, Any]:
         "evaluation_steps": record.evaluation_steps,
         "seconds": round(record.seconds, 3),
         "stage_seconds": record.stage_seconds,
+        "policies": len(record.returns),
         **found_by(record.indicators, record.extra_indicators),
         "selected_weights": None if record.selected is None else record.selected.tolist(),
         "learning": record.learning,

@@ -36,7 +36,7 @@ class PPOSettings:
     """Weight of the value loss."""
     entropy_coefficient: Annotated[float | None, "0, or 0.2 among the choices of an action"] = None
     """Weight of the entropy bonus; it decays with the learning rate."""
-    cells: int = 64
+    cells: Annotated[int | None, "128, or 64 where actions are choices"] = None
     """Width of the hidden layers of actor and critic."""
     layers: int = 2
     """Hidden layers of actor and critic."""
@@ -60,6 +60,7 @@ class PPOConfig(PPOSettings):
     gamma: float = 0.99
     learning_rate: float = 3e-4
     entropy_coefficient: float = 0.0
+    cells: int = 64
 
 
 def check_ppo(ppo: PPOSettings) -> None:
@@ -69,7 +70,7 @@ def check_ppo(ppo: PPOSettings) -> None:
         require(value is None or 0 <= value <= 1, f"{name} is {value}; it must lie in [0, 1]")
     for name in ("epochs", "minibatch", "cells", "layers"):
         value = getattr(ppo, name)
-        require(value >= 1, f"{name} is {value}; it must be at least 1")
+        require(value is None or value >= 1, f"{name} is {value}; it must be at least 1")
     require(ppo.layers <= MAX_HIDDEN_LAYERS, f"layers is {ppo.layers}; it must be {MAX_HIDDEN_LAYERS} at most")
     activation, known = ppo.activation, get_args(Activation)
     require(activation in known, f"unknown activation {activation!r}; {nearest_names(str(activation), known)}")
