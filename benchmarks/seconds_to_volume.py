@@ -3,8 +3,9 @@
     git worktree add ../older c31c210
     python benchmarks/seconds_to_volume.py ../older HalfCheetah-v2 --steps 2500000 --out runs/against-older
 
-Both run at the same time, so that whatever else the machine does slows both. The hypervolume is that of each stage's
-own evaluation (single episodes in version 0.2.0, the mean of two here); seconds count everything but starting Python.
+Both run at the same time, so that whatever else the machine does slows both. The hypervolume is that of each
+stage's own evaluation (single episodes in version 0.2.0, the mean of two here); seconds count everything but
+starting Python.
 """
 
 from __future__ import annotations
