@@ -194,9 +194,23 @@ def test_the_folder_acts_with_the_same_bits_where_we_are_not(
     policy.export(folder)  # again, beside what Python has compiled there
 
 
-def test_the_code_that_is_exported_is_short() -> None:
-    code = (Path(ucb_moppo.__file__).parent / "store" / "exported" / "act.py").read_text()
-    assert len([line for line in code.split('"""', 2)[2].splitlines() if line]) <= 36
+@pytest.mark.parametrize("activation", get_args(Activation))
+def test_the_code_that_is_exported_is_short(activation: str, tmp_path: Path) -> None:
+    code = (make_policy(network=activation).export(tmp_path / "policy") / "act.py").read_text()
+    assert len(code.splitlines()) <= 30
+    assert max(map(len, code.splitlines())) <= 120
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_the_folder_gives_shapes_as_the_policy_does(action: str, tmp_path: Path, monkeypatch: Any) -> None:
+    policy = make_policy(action)
+    monkeypatch.syspath_prepend(str(policy.export(tmp_path / "policy")))
+    monkeypatch.delitem(sys.modules, "act", raising=False)
+    import act  # type: ignore[import-not-found]
+
+    rows = observations(policy)[:6]
+    for told in (rows, rows[:1], rows[0]):
+        assert np.shape(act.act(told)) == np.shape(policy(told))
 
 
 def test_observations_in_parts_come_with_the_code_that_flattens_them(

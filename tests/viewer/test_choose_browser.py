@@ -9,8 +9,12 @@ from sample_runs import SampleRun
 pytest.importorskip("dash", reason="the viewer is not installed: pip install 'ucb-moppo[viewer]'")
 
 from served_page import served
+from trade_runs import train_trade
 
 import ucb_moppo
+from ucb_moppo.report.data import load_data
+from ucb_moppo.report.tables import number as in_words
+from ucb_moppo.viewer.choice import choose
 
 
 @pytest.fixture(scope="module")
@@ -272,3 +276,25 @@ def test_three_and_five_objectives(page, tmp_path):
             page.wait_for_selector("#count")
             wait_for_listed(page, decision(run))
             assert page.locator(".bounds input").count() == 2 * num_objectives
+
+
+def test_a_run_with_floors_is_explored_and_chosen_from(page, tmp_path):
+    """Both pages of a run that was trained for a utility that is no weighted sum go by that utility."""
+    run = train_trade(tmp_path / "floors", steps=800, utility="floors", floors=("1=2",), floor_penalty=10.0)
+    data = load_data(run.path)
+    picked = choose(data, np.array([0.5, 0.5]))
+    worth = float(data.goal.values(data.outcomes, np.array([[0.5, 0.5]]))[picked.row])
+    with served(run.path) as address:
+        page.goto(address)
+        page.wait_for_selector("#front .main-svg")
+        page.wait_for_selector("#picked-policy")
+        assert "utility floors" in page.locator("body").inner_text()
+        told = page.locator("#picked").inner_text()
+        assert f"Policy {picked.policy} under weight" in told
+        assert f"utility {in_words(worth)}" in told
+        page.get_by_role("link", name="Which policy do I deploy?").click()
+        page.get_by_label("with videos").uncheck()
+        page.wait_for_selector("#count")
+        wait_for_listed(page, decision(run.path))
+        page.get_by_label("The most of one objective").check()
+        wait_for_listed(page, decision(run.path, most=run.spec.objectives[0]))

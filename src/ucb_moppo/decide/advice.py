@@ -14,6 +14,7 @@ from ucb_moppo.decide.outcomes import Outcomes
 from ucb_moppo.decide.preferences import SAID, Answer, Belief, believe
 from ucb_moppo.decide.questions import (
     MAX_QUESTIONS,
+    PLANNED,
     Question,
     expected_regret,
     expected_utilities,
@@ -82,7 +83,7 @@ class Advice:
         """What to ask next; None after ten answers, or when no answer would settle anything."""
         if self.num_answers >= MAX_QUESTIONS or len(self.remaining) < 2:
             return None
-        return next_question(self.outcomes, self.belief, self.remaining)
+        return next_question(self.outcomes, self.belief, self.remaining, plan=self.num_answers < PLANNED)
 
 
 def advise(outcomes: Outcomes, wishes: Wishes) -> Advice:

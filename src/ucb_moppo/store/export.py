@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ucb_moppo.errors import ConfigError, needing, require
 from ucb_moppo.objectives.weights import check_weights
-from ucb_moppo.policy.networks import heads_of
+from ucb_moppo.policy.networks import Activation, heads_of
 from ucb_moppo.policy.normaliser import CLIP
 from ucb_moppo.policy.policy import Policy
 from ucb_moppo.spec import ActionSpec, EnvSpec, ObservationPart
@@ -32,6 +32,13 @@ Format = Literal["safetensors", "onnx", "numpy"]
 OPSET, IR_VERSION = 17, 8
 """Of ONNX: of 2022, so that runtimes need not be new."""
 ACT, OBSERVE, ACCRUE, PARAMETERS, FACTS = "act.py", "observe.py", "accrue.py", "parameters.npz", "policy.json"
+NUMPY_CODE: dict[Activation, bytes] = {
+    "tanh": b"np.tanh",
+    "relu": b"lambda x: np.maximum(x, 0)",
+    "elu": b"lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0)))",
+    "silu": b"lambda x: 0.5 * x * (1 + np.tanh(0.5 * x))",
+}
+"""Activations as act.py computes them."""
 
 
 def export_policy(policy: Policy, path: str | Path, kind: str | None = None) -> Path:
@@ -136,9 +143,10 @@ def describe_accrued(spec: EnvSpec) -> dict[str, Any] | None:
 
 
 def describe_action(action: ActionSpec) -> dict[str, Any]:
-    """Whether an action is one choice, several, or quantities, and what the environment calls the first choice."""
+    """Whether an action is one choice, several, or quantities, its shape, and what the first choice is called."""
     kind = "discrete" if action.discrete else "multi_discrete" if action.choices else "box"
-    return {"kind": kind, "size": action.size, "start": first_choices(action)}
+    shape = [] if action.discrete else [action.size]
+    return {"kind": kind, "size": action.size, "shape": shape, "start": first_choices(action)}
 
 
 def first_choices(action: ActionSpec) -> list[int]:
@@ -165,7 +173,7 @@ def save_folder(policy: Policy, path: Path) -> Path:
     files = {
         PARAMETERS: dump_arrays(named_arrays(policy)),
         FACTS: (json.dumps(describe_policy(policy), indent=2) + "\n").encode(),
-        ACT: own_code(ACT),
+        ACT: acting_code(policy.network.activation),
     }
     if policy.spec.parts:
         files[OBSERVE] = own_code(OBSERVE)
@@ -184,6 +192,11 @@ def save_folder(policy: Policy, path: Path) -> Path:
 def own_code(name: str) -> bytes:
     """A file that is exported as it is."""
     return (resources.files("ucb_moppo.store") / "exported" / name).read_bytes()
+
+
+def acting_code(activation: Activation) -> bytes:
+    """act.py with the one activation that its network has."""
+    return own_code(ACT).replace(b"ACTIVATION = np.tanh", b"ACTIVATION = " + NUMPY_CODE[activation])
 
 
 def named_arrays(policy: Policy) -> dict[str, NDArray]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from dash import dcc, html
 from dash.development.base_component import Component
 from numpy.typing import NDArray
@@ -198,6 +197,11 @@ def status_text(data: RunData, other: RunData | None) -> str:
     )
 
 
+def utility_text(data: RunData, preference: NDArray, chosen: Choice) -> str:
+    """What the choice is worth to the preference, by the run's own utility; nothing where nobody imported it."""
+    return "" if data.goal is None else f" · utility {number(float(data.values(preference)[chosen.row]))}"
+
+
 def picked_panel(
     data: RunData,
     preference: NDArray,
@@ -207,7 +211,6 @@ def picked_panel(
 ) -> list[Component]:
     """The policy and weight that serve a preference best, their returns, and what the neighbours trade."""
     weight = ", ".join(f"{x:.3f}" for x in chosen.weight)
-    utility = float(np.dot(preference, chosen.returns))
     heads = ["objective", "return", *([f"{other[0].name}"] if other else [])]
     rows = [
         html.Tr(
@@ -223,7 +226,7 @@ def picked_panel(
         html.P(
             [
                 html.Strong(f"Policy {chosen.policy}", id="picked-policy"),
-                f" under weight {weight} · utility {number(utility)}",
+                f" under weight {weight}{utility_text(data, preference, chosen)}",
             ]
         ),
         html.Table(
