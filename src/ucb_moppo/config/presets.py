@@ -52,6 +52,7 @@ TUNED: dict[str, dict[str, Any]] = {
     "Walker2d-v2": {"gae_lambda": 0.9},
     "Ant-v2": {"log_std": -1.0, "rollout": 25},
     "Hopper-v2": {"rollout": 100},
+    "Hopper-v3": {"rollout": 100},
 }
 """Where the default departs from what it is for any problem, because a measurement says so."""
 
