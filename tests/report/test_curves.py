@@ -1,9 +1,19 @@
 """Figures over training: the curves of every indicator, and what a run cost."""
 
+import json
+from dataclasses import replace
+
 import numpy as np
 from sample_runs import SampleRun, add_indicator
 
-from ucb_moppo.report.curves import bands_picture, indicators_picture, label_that_fits, short_count, spent_seconds
+from ucb_moppo.report.curves import (
+    bands_picture,
+    costs_picture,
+    indicators_picture,
+    label_that_fits,
+    short_count,
+    spent_seconds,
+)
 from ucb_moppo.report.data import load_all, load_data, make_sections
 
 
@@ -49,3 +59,12 @@ def test_bars_say_what_fits():
 def test_time_is_shared_out(tmp_path):
     data = load_data(SampleRun().write(tmp_path / "one"))
     assert spent_seconds(data) == {"training": 24.0, "evaluating": 12.0, "selecting": 4.0}
+
+
+def test_time_that_was_not_recorded_is_not_shared_out(tmp_path):
+    run = SampleRun().write(tmp_path / "one")
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    del lines[-1]["seconds"]
+    data = replace(load_data(run), metrics=lines)
+    assert spent_seconds(data) == {}
+    assert "did not record" in costs_picture(data).caption
