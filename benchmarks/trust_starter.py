@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 
 MAX_WORDS = 1 << 16
@@ -96,6 +97,7 @@ def main() -> None:
     import ucb_moppo.training.resume
     import ucb_moppo.training.train  # noqa: F401
 
+    warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)  # JAX has no threads yet
     sys.argv[1:] = serve(socket.socket(fileno=int(sys.argv[1])))
     runpy.run_module("ucb_moppo", run_name="__main__", alter_sys=True)
 
