@@ -147,8 +147,13 @@ def kill_and_resume(
         **{"after": round(after, 2), "ended_before": ended_before, "exit_code": code, "fault": fault},
         **{"seconds_to_stop": round(seconds, 2), "seconds_lost": lost, "checkpoint": saved and saved[0]},
         "differs": fault or [name for name, value in contents(run).items() if value != whole["contents"][name]],
-        "iterations_lost": None if lost is None else round(lost / whole["seconds_per_iteration"], 1),
+        "iterations_lost": None if lost is None or after_stop is None else count_lost(lost, after_stop[0], whole),
     }
+
+
+def count_lost(seconds: float, saved: int, whole: dict[str, Any]) -> float:
+    """Iterations in the seconds since a checkpoint; no more than there were left to do."""
+    return round(min(seconds / whole["seconds_per_iteration"], whole["iterations"] - saved), 1)
 
 
 def finish(kind: str, run: Path, place: Place) -> str:
@@ -182,8 +187,9 @@ def train_whole(kind: str, place: Place) -> dict[str, Any]:
         place.keep_compiled()
     last = newest_checkpoint(run)
     spent = json.loads((run / "summary.json").read_text())["seconds"]
-    iterations = last[0] if last else 1
-    return {"contents": contents(run), "seconds": seconds, "seconds_per_iteration": spent / max(1, iterations)}
+    iterations = max(1, last[0] if last else 1)
+    pace = {"seconds": seconds, "iterations": iterations, "seconds_per_iteration": spent / iterations}
+    return {"contents": contents(run), **pace}
 
 
 def plan(kills: int, seed: int) -> list[tuple[str, dict[str, Any], float]]:

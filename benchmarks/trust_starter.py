@@ -93,7 +93,10 @@ def become_another(connection: socket.socket, output: int) -> None:
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     import ucb_moppo.cli.progress
+    import ucb_moppo.cli.tracking
+    import ucb_moppo.envs.native
     import ucb_moppo.peers.pdmorl.peer
+    import ucb_moppo.peers.peer_learner
     import ucb_moppo.training.resume
     import ucb_moppo.training.train  # noqa: F401
 

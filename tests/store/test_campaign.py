@@ -113,6 +113,12 @@ def test_figures_of_kills_by_hand() -> None:
     }
 
 
+def test_work_lost_is_at_most_what_was_left() -> None:
+    """Two seconds at half a second each are four iterations, but after the 22nd of 24 only two were left."""
+    whole = {"seconds_per_iteration": 0.5, "iterations": 24}
+    assert [trust_kills.count_lost(2.0, saved, whole) for saved in (10, 22, 24)] == [4.0, 2.0, 0.0]
+
+
 def test_one_kill_in_the_middle_is_made_good() -> None:
     with trust_kills.Place() as place:
         whole = trust_kills.train_whole("ucb local", place)
