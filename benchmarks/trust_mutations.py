@@ -28,7 +28,7 @@ from contextlib import redirect_stdout, suppress
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
@@ -259,7 +259,10 @@ def read_apart(runs: Sequence[tuple[Path, str | None]]) -> list[Reading]:
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        read_limited(runs, writing)
+        try:
+            read_limited(runs, writing)
+        finally:  # whatever happens, a child does not go on as its parent
+            os._exit(1)
     os.close(writing)
     lines = [json.loads(line) for line in read_lines(reading, child)]
     with suppress(ProcessLookupError):
@@ -281,8 +284,8 @@ def read_apart(runs: Sequence[tuple[Path, str | None]]) -> list[Reading]:
     return found
 
 
-def read_limited(runs: Sequence[tuple[Path, str | None]], writing: int) -> NoReturn:
-    """Read in this process, which then ends; a line for each reader of each directory."""
+def read_limited(runs: Sequence[tuple[Path, str | None]], writing: int) -> None:
+    """Read in this process, which has 1 GiB from now on; a line for each reader of each directory."""
     resource.setrlimit(resource.RLIMIT_AS, (GIB, GIB))
     warnings.simplefilter("ignore")
     with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
@@ -292,7 +295,6 @@ def read_limited(runs: Sequence[tuple[Path, str | None]], writing: int) -> NoRet
                 used = resource.getrusage(resource.RUSAGE_SELF)
                 spent = [used.ru_maxrss >> 10, used.ru_utime + used.ru_stime]
                 os.write(writing, json.dumps([number, reader, outcome, *spent]).encode() + b"\n")
-    os._exit(0)
 
 
 def gather(lines: Sequence[Sequence[Any]]) -> list[Reading]:
