@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 from ucb_moppo.bench.provenance import code_version
 from ucb_moppo.store.guarded import write_file
 
+REPOSITORY = Path(__file__).resolve().parent.parent
 SMALL = {
     **{"horizon": 50, "policies": 2, "candidates": 8, "active": 2, "samples": 100, "minibatch": 50},
     **{"epochs": 2, "probes": 2, "stage_iterations": 4},
@@ -24,9 +26,16 @@ def begin_notes(out: Path | None, seed: int, command: str, fresh: dict[str, Any]
     facts = {"seed": seed, "commit": code_version(), "command": command}
     if out is not None and out.exists():
         noted = json.loads(out.read_text())
-        if all(noted[name] == value for name, value in facts.items()):
+        same = all(noted[name] == facts[name] for name in ("seed", "command"))
+        if same and is_same_code(noted["commit"], facts["commit"]):
             return noted
     return facts | deepcopy(fresh)
+
+
+def is_same_code(one: str, other: str, repository: Path = REPOSITORY) -> bool:
+    """Whether two commits have the same code to try; notes and documents may differ."""
+    differ = ["git", "-C", str(repository), "diff", "--quiet", one, other, "--", "src"]
+    return one == other or subprocess.run(differ, capture_output=True, check=False).returncode == 0
 
 
 def write_notes(out: Path | None, found: dict[str, Any]) -> None:

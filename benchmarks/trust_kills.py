@@ -15,22 +15,22 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from trust_campaign import SMALL, begin_notes, run_by_command_line, write_notes
+from trust_starter import StartedProcess, Starter
 
 from ucb_moppo.store.checkpoint import list_checkpoints
 
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 CLOCK = ("seconds", "stage_seconds")
-LENGTH = {"steps": 12_000, "checkpoint_seconds": 2}
+LENGTH = {"steps": 4_800, "checkpoint_seconds": 1}
 THEIRS = {"horizon": 50, "evaluations": 4}
 THEIR_SETTINGS = [f"--set={one}" for one in ("workers=4", "cells=32", "batch=32", "key_batch=32")]
 PATIENCE = 6 * 3600.0  # a busy machine takes its time; how long is among the figures
@@ -38,7 +38,7 @@ CACHE = "JAX_COMPILATION_CACHE_DIR"
 
 
 def options(settings: dict[str, Any]) -> list[str]:
-    """Settings as options of the command line, for a run of twenty seconds or so."""
+    """Settings as options of the command line, for a run of a few seconds."""
     return [f"--{name.replace('_', '-')}={value}" for name, value in (settings | LENGTH).items()]
 
 
@@ -49,32 +49,51 @@ KINDS = {
 }
 
 
+class Place:
+    """A folder for runs, what they say and what they have compiled, and a process that starts them."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        self.path = Path(self._folder.name)
+        self.words, self._cache, self._compiled = (self.path / name for name in ("words", "cache", "compiled"))
+        self._cache.mkdir()
+        self.starter = Starter({CACHE: str(self._cache), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"})
+
+    def __enter__(self) -> Place:
+        return self
+
+    def __exit__(self, *fault: object) -> None:
+        self.starter.close()
+        self._folder.cleanup()
+
+    def keep_compiled(self) -> None:
+        """What a run that has ended well has left in the cache is sound."""
+        shutil.copytree(self._cache, self._compiled, dirs_exist_ok=True)
+
+    def restore_compiled(self) -> None:
+        """A run that was killed may have left half a file in the cache."""
+        shutil.rmtree(self._cache)
+        shutil.copytree(self._compiled, self._cache)
+
+
 # --- one run -----------------------------------------------------------------------------------------------
 
 
 @contextmanager
-def started(*arguments: str, compiled: Path, words: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
-    """The command in a group of its own, whose words are written down, or which nobody reads from the first on.
-
-    It finds there what has been ``compiled``, and leaves there what it compiles.
-    """
+def started(starter: Starter, *arguments: str, words: Path | None = None) -> Iterator[StartedProcess]:
+    """The command in a group of its own, whose words are written down, or which nobody reads from the first on."""
     reading, writing = os.pipe()
-    # A shell in the background lets its children ignore SIGINT; a run is to be asked as from a terminal.
-    program = "import signal, runpy; signal.signal(signal.SIGINT, signal.default_int_handler); "
-    program += "runpy.run_module('ucb_moppo', run_name='__main__', alter_sys=True)"
     reader = None
     if words is not None:
         with words.open("wb") as file:
             reader = subprocess.Popen(["cat"], stdin=reading, stdout=file)
-    command = [sys.executable, "-c", program, *arguments]
-    kept = os.environ | {CACHE: str(compiled), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.1"}
-    process = subprocess.Popen(command, stdout=writing, stderr=writing, start_new_session=True, env=kept)
+    process = starter.start(arguments, writing)
     os.close(reading)
     os.close(writing)
     try:
         yield process
     finally:
-        if process.poll() is None:
+        if process.wait(0) is None:
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         if reader is not None:
@@ -107,16 +126,14 @@ def newest_checkpoint(run: Path) -> tuple[int, float] | None:
 
 
 def kill_and_resume(
-    kind: str, how: dict[str, Any], after: float, place: Path, whole: dict[str, Any]
+    kind: str, how: dict[str, Any], after: float, place: Place, whole: dict[str, Any]
 ) -> dict[str, Any]:
     """Kill a run after so many seconds, continue it to the end and compare."""
-    run = place / "run"
+    run = place.path / "run"
     shutil.rmtree(run, ignore_errors=True)
-    words = place / "words" if how["read"] else None
-    with started(*train(kind, run), compiled=copy_compiled(place), words=words) as process:
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(after)
-        ended_before = process.poll() is not None
+    place.restore_compiled()
+    with started(place.starter, *train(kind, run), words=place.words if how["read"] else None) as process:
+        ended_before = process.wait(after) is not None
         saved, sent = newest_checkpoint(run), time.time()
         if not ended_before:
             (os.killpg if how["group"] else os.kill)(process.pid, how["signal"])
@@ -130,40 +147,49 @@ def kill_and_resume(
         **{"after": round(after, 2), "ended_before": ended_before, "exit_code": code, "fault": fault},
         **{"seconds_to_stop": round(seconds, 2), "seconds_lost": lost, "checkpoint": saved and saved[0]},
         "differs": fault or [name for name, value in contents(run).items() if value != whole["contents"][name]],
-        "iterations_lost": None if lost is None else round(lost / whole["seconds_per_iteration"], 1),
+        "iterations_lost": None if lost is None or after_stop is None else count_lost(lost, after_stop[0], whole),
     }
 
 
-def copy_compiled(place: Path) -> Path:
-    """What the runs that were left alone have compiled; a copy, as a run that is killed may leave half a file."""
-    copy = place / "cache"
-    shutil.rmtree(copy, ignore_errors=True)
-    return Path(shutil.copytree(place / "compiled", copy))
+def count_lost(seconds: float, saved: int, whole: dict[str, Any]) -> float:
+    """Iterations in the seconds since a checkpoint; no more than there were left to do."""
+    return round(min(seconds / whole["seconds_per_iteration"], whole["iterations"] - saved), 1)
 
 
-def finish(kind: str, run: Path, place: Path) -> str:
+def finish(kind: str, run: Path, place: Place) -> str:
     """Resume, or train where nothing had been begun; what went wrong, if anything did."""
     command = ["resume", str(run)] if (run / "config.json").exists() else train(kind, run)
-    words = place / "words"
-    with started(*command, compiled=copy_compiled(place), words=words) as process:
+    place.restore_compiled()
+    with started(place.starter, *command, words=place.words) as process:
         code = process.wait(PATIENCE)
-    return f"{command[0]} ended with {code}: {words.read_text()[-500:]}" if code else ""
+    if code == 0:
+        place.keep_compiled()
+    return f"{command[0]} ended with {code}: {place.words.read_text()[-500:]}" if code else ""
 
 
 # --- the campaign ------------------------------------------------------------------------------------------
 
 
-def train_whole(kind: str, place: Path) -> dict[str, Any]:
-    """A run that is left alone: what it leaves, how long it takes, and how long its iterations do."""
-    run, begun = place / kind.replace(" ", "-"), time.time()
-    with started(*train(kind, run), compiled=place / "compiled", words=place / "words") as process:
-        code = process.wait(PATIENCE)
-    if code:
-        raise SystemExit(f"the run of {kind} that is left alone failed: {(place / 'words').read_text()[-500:]}")
-    seconds, last = time.time() - begun, newest_checkpoint(run)
+def train_whole(kind: str, place: Place) -> dict[str, Any]:
+    """A run that is left alone: what it leaves, how long it takes, and how long its iterations do.
+
+    The second of two: the first compiles, which those that are killed need not do.
+    """
+    run, seconds = place.path / kind.replace(" ", "-"), 0.0
+    for _ in range(2):
+        shutil.rmtree(run, ignore_errors=True)
+        begun = time.time()
+        with started(place.starter, *train(kind, run), words=place.words) as process:
+            code = process.wait(PATIENCE)
+        if code:
+            raise SystemExit(f"the run of {kind} that is left alone failed: {place.words.read_text()[-500:]}")
+        seconds = time.time() - begun
+        place.keep_compiled()
+    last = newest_checkpoint(run)
     spent = json.loads((run / "summary.json").read_text())["seconds"]
-    iterations = last[0] if last else 1
-    return {"contents": contents(run), "seconds": seconds, "seconds_per_iteration": spent / max(1, iterations)}
+    iterations = max(1, last[0] if last else 1)
+    pace = {"seconds": seconds, "iterations": iterations, "seconds_per_iteration": spent / iterations}
+    return {"contents": contents(run), **pace}
 
 
 def plan(kills: int, seed: int) -> list[tuple[str, dict[str, Any], float]]:
@@ -179,8 +205,8 @@ def run_campaign(kills: int, seed: int, out: Path | None, max_seconds: float) ->
     """Kill until there are enough or time is up; figures so far go to ``out``."""
     begun = time.monotonic()
     found = begin_notes(out, seed, "python benchmarks/trust_kills.py", {"kills": []})
-    with tempfile.TemporaryDirectory() as name:
-        place, whole = Path(name), dict[str, dict[str, Any]]()
+    with Place() as place:
+        whole = dict[str, dict[str, Any]]()
         for kind, how, share in plan(kills, seed)[len(found["kills"]) :]:
             if time.monotonic() - begun > max_seconds:
                 break

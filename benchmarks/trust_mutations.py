@@ -9,6 +9,7 @@ was done is noted every few cases, so that the same command goes on where it was
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import random
@@ -22,21 +23,24 @@ import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stdout, suppress
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 from trust_campaign import SMALL, begin_notes, run_by_command_line, write_notes
+from trust_drawing import drawing_once
 
 import ucb_moppo
 from ucb_moppo.errors import UcbMoppoError
 from ucb_moppo.store.layout import LIMITS, MANIFEST, next_name
 from ucb_moppo.store.storage import make_digest
 
-GIB, PATIENCE, NOTE_EVERY = 1 << 30, 10.0, 20
+GIB, PATIENCE, TOGETHER = 1 << 30, 10.0, 20
 FILES = [*LIMITS, MANIFEST, "interpolation.csv"]
 NASTY: list[Any] = [
     *(None, True, -1, 0, 1.5, 10**18, 10**400, -(10**30), 1e308, "", "x", "-1", "\x1b[2J", "$x$", "=1+1", "nan"),
@@ -241,32 +245,67 @@ def limit_processor() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (soft, resource.RLIM_INFINITY))
 
 
-def read_apart(path: Path, expected: str | None) -> tuple[list[tuple[str, str]], int, float]:
-    """The outcomes in a child with 1 GiB, its peak memory in MiB and its seconds of processor time.
+Reading = tuple[list[tuple[str, str]], int, float]
+"""What all readers made of a directory, the process's peak memory so far in MiB, and seconds of processor time."""
+
+
+def read_apart(runs: Sequence[tuple[Path, str | None]]) -> list[Reading]:
+    """Directories, each with what it must say, read in a child with 1 GiB; as many as it lives to read.
 
     A reader hangs that takes more than 10 seconds of processor time, or spends as many waiting for anything else
-    than the processor: what other work on the machine takes is no hang.
+    than the processor: what other work on the machine takes is no hang. Either ends the child, and with it the
+    reading of that directory.
     """
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        resource.setrlimit(resource.RLIMIT_AS, (GIB, GIB))
-        warnings.simplefilter("ignore")
-        with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
-            os.dup2(nowhere.fileno(), 2)
-            for outcome in read_all(path, expected):
-                os.write(writing, json.dumps(outcome).encode() + b"\n")
-        os._exit(0)
+        try:
+            read_limited(runs, writing)
+        finally:  # whatever happens, a child does not go on as its parent
+            os._exit(1)
     os.close(writing)
-    outcomes = [tuple(json.loads(line)) for line in read_lines(reading, child)]
+    lines = [json.loads(line) for line in read_lines(reading, child)]
     with suppress(ProcessLookupError):
         os.kill(child, signal.SIGKILL)
     _, status, usage = os.wait4(child, 0)
-    if len(outcomes) < len(READERS):
+    found = gather(lines)
+    if len(lines) < len(runs) * len(READERS):
         ended = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
         hung = ended in (signal.SIGXCPU, signal.SIGKILL)
+        if len(lines) % len(READERS) == 0:
+            found.append(([], 0, 0.0))
+        outcomes = found[-1][0]
         outcomes.append((list(READERS)[len(outcomes)], "hang" if hung else "died"))
-    return outcomes, usage.ru_maxrss >> 10, usage.ru_utime + usage.ru_stime
+        found[-1] = (
+            outcomes,
+            usage.ru_maxrss >> 10,
+            usage.ru_utime + usage.ru_stime - sum(x[2] for x in found[:-1]),
+        )
+    return found
+
+
+def read_limited(runs: Sequence[tuple[Path, str | None]], writing: int) -> None:
+    """Read in this process, which has 1 GiB from now on; a line for each reader of each directory."""
+    resource.setrlimit(resource.RLIMIT_AS, (GIB, GIB))
+    warnings.simplefilter("ignore")
+    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
+        os.dup2(nowhere.fileno(), 2)
+        for number, (path, expected) in enumerate(runs):
+            for reader, outcome in read_all(path, expected):
+                used = resource.getrusage(resource.RUSAGE_SELF)
+                spent = [used.ru_maxrss >> 10, used.ru_utime + used.ru_stime]
+                os.write(writing, json.dumps([number, reader, outcome, *spent]).encode() + b"\n")
+
+
+def gather(lines: Sequence[Sequence[Any]]) -> list[Reading]:
+    """The lines that a child wrote, by directory."""
+    found, before = list[Reading](), 0.0
+    for _, its in groupby(lines, key=itemgetter(0)):
+        all_its = list(its)
+        *_, megabytes, seconds = all_its[-1]
+        found.append(([(reader, outcome) for _, reader, outcome, *_ in all_its], megabytes, seconds - before))
+        before = seconds
+    return found
 
 
 def read_lines(reading: int, child: int) -> list[bytes]:
@@ -296,7 +335,7 @@ def idle_seconds(process: int, begun: float) -> float:
 
 def make_base(path: Path) -> Path:
     """A small run with everything that may lie in one."""
-    settings = SMALL | {"steps": 2000, "quiet": True}
+    settings = SMALL | {"steps": 1600, "quiet": True}
     command = f"import ucb_moppo; ucb_moppo.train('Swimmer-v2', out={str(path)!r}, **{settings!r})"
     if os.spawnv(os.P_WAIT, sys.executable, [sys.executable, "-c", command]):  # JAX stays out of this process
         raise SystemExit("the run to mutate could not be made")
@@ -307,21 +346,38 @@ def make_base(path: Path) -> Path:
     return path
 
 
-def try_one(base: Path, place: Path, seed: int, number: int, expected: str) -> dict[str, Any]:
-    """Make and read one mutated directory: which mutation, what came of it."""
+def warm_up(base: Path, place: Path) -> str:
+    """Import and draw, once for all children, what reading needs; what the sound run says."""
+    run = Path(shutil.copytree(base, place / "run"))  # pictures have a run's name
+    with drawing_once(), open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
+        for read in READERS.values():
+            read(run)
+    expected = read_everything(run)
+    shutil.rmtree(run)
+    gc.freeze()  # a child need not look for rubbish in what was there before
+    return str(expected)
+
+
+def try_some(base: Path, place: Path, seed: int, numbers: Sequence[int], expected: str) -> list[dict[str, Any]]:
+    """Make and read some mutated directories: which mutation, what came of it."""
+    with tempfile.TemporaryDirectory(dir=place) as folder:
+        cases = [make_case(base, Path(folder) / str(number) / "run", seed, number) for number in numbers]
+        runs = [(case["run"], None if case["vouched"] else expected) for case in cases]
+        found = list[Reading]()
+        while len(found) < len(runs):
+            found += read_apart(runs[len(found) :])
+        for case, (outcomes, megabytes, seconds) in zip(cases, found, strict=True):
+            intact = (case.pop("run") / ".victim").read_bytes() == b"precious"
+            case |= {"outcomes": outcomes, "megabytes": megabytes, "seconds": seconds, "victim_intact": intact}
+    return cases
+
+
+def make_case(base: Path, run: Path, seed: int, number: int) -> dict[str, Any]:
+    """The mutated directory of a number, always the same."""
     rng = random.Random(f"{seed}-{number}")
-    run = Path(shutil.copytree(base, place / "run"))
-    try:
-        mutate = rng.choice(MUTATIONS)
-        vouched = mutate(run, rng)
-        outcomes, megabytes, seconds = read_apart(run, None if vouched else expected)
-        intact = (run / ".victim").read_bytes() == b"precious"
-    finally:
-        shutil.rmtree(run)
-    return {
-        **{"number": number, "mutation": mutate.__name__, "vouched": vouched},
-        **{"outcomes": outcomes, "megabytes": megabytes, "seconds": seconds, "victim_intact": intact},
-    }
+    shutil.copytree(base, run)
+    mutate = rng.choice(MUTATIONS)
+    return {"number": number, "mutation": mutate.__name__, "run": run, "vouched": mutate(run, rng)}
 
 
 def run_campaign(count: int, seed: int, out: Path | None, max_seconds: float) -> dict[str, Any]:
@@ -329,14 +385,12 @@ def run_campaign(count: int, seed: int, out: Path | None, max_seconds: float) ->
     found, begun = begin_notes(out, seed, "python benchmarks/trust_mutations.py", NOTHING), time.monotonic()
     with tempfile.TemporaryDirectory() as place:
         base = make_base(Path(place) / "base")
-        for read in READERS.values():
-            read(base)  # imports what it needs, once for all children
-        expected = read_everything(base)
+        expected = warm_up(base, Path(place))
         while found["done"] < count and time.monotonic() - begun < max_seconds:
-            add_figures(found, try_one(base, Path(place), seed, found["done"], expected))
-            if found["done"] % NOTE_EVERY == 0:
-                write_notes(out, found)
-    write_notes(out, found)
+            numbers = range(found["done"], min(count, found["done"] + TOGETHER))
+            for case in try_some(base, Path(place), seed, numbers, expected):
+                add_figures(found, case)
+            write_notes(out, found)
     return found
 
 

@@ -53,7 +53,7 @@ def mutations_table(found: dict[str, Any]) -> str:
     rows = [[reader, *(outcomes.get(f"{reader} {kind}", 0) for kind in kinds)] for reader in readers]
     head = ["reader", "read", "refused", "wrong", "hung", "died", "other errors"]
     costs = f"Files outside that were changed: {found['victims_changed']}. "
-    costs += f"One process for all four readers took at most {found['peak_megabytes']} MiB and "
+    costs += f"A process took at most {found['peak_megabytes']} MiB, and all readers of a directory at most "
     costs += f"{found['most_processor_seconds']} s of processor time."
     return f"{source(found, 'mutated directories', found['done'])}\n\n{table(head, rows)}\n\n{costs}"
 

@@ -178,6 +178,7 @@ def test_command_line_refuses_in_its_own_words(
     ("text", "parts"),
     [
         ("{", ["cannot be read as JSON"]),
+        ("[" * 100_000, ["cannot be read as JSON"]),
         ("[1, 2]", ["holds a list", "must be an object of settings"]),
         ('{"steps": 5}', ["names no 'problem'"]),
         ('{"problem": "Hopper-v2", "stepz": 5}', ["unknown setting 'stepz'", "did you mean steps"]),

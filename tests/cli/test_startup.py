@@ -26,3 +26,11 @@ def test_no_help_imports_what_is_slow_to_import() -> None:
     loaded = json.loads(done.stdout)
     assert {"", "train", "train Hopper-v2", "bench"} <= loaded.keys()
     assert {words: found for words, found in loaded.items() if found} == {}
+
+
+def test_importing_what_trains_starts_no_device() -> None:
+    """Settings of JAX can still be chosen then, and a process that has only imported can be forked."""
+    ask = "import ucb_moppo.training.resume, ucb_moppo.peers.pdmorl.peer\n"
+    ask += "from jax._src import xla_bridge\nprint(list(xla_bridge._backends))"
+    done = subprocess.run([sys.executable, "-c", ask], capture_output=True)
+    assert done.stdout == b"[]\n", done.stderr

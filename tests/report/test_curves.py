@@ -1,12 +1,14 @@
 """Figures over training: the curves of every indicator, and what a run cost."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 from sample_runs import SampleRun, add_indicator, rewrite
 
 from ucb_moppo.report.curves import (
     bands_picture,
+    costs_picture,
     indicators_picture,
     kept_picture,
     label_that_fits,
@@ -76,3 +78,12 @@ def test_policies_kept_are_drawn_where_they_were_counted(tmp_path):
     (section,) = make_sections(load_all(paths))
     (axes,) = kept_picture(section).figure.axes
     assert axes.get_lines()[0].get_ydata().tolist() == [2.0, 5.0, 8.0]
+
+
+def test_time_that_was_not_recorded_is_not_shared_out(tmp_path):
+    run = SampleRun().write(tmp_path / "one")
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    del lines[-1]["seconds"]
+    data = replace(load_data(run), metrics=lines)
+    assert spent_seconds(data) == {}
+    assert "did not record" in costs_picture(data).caption

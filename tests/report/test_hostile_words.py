@@ -98,7 +98,18 @@ BAD_SUMMARIES: list[dict[str, Any]] = [
     {"diverged": [{"policy": 0}]},
     {"seconds": None},
     {"training_steps": [1]},
+    {"held_out": "x"},
+    {"held_out": {"episodes": 10, "intervals": {"hypervolume": [1.0]}}},
 ]
+
+
+def test_what_a_summary_may_lack_is_not_asked_for(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    measured = {"episodes": 10, "intervals": {"hypervolume": [None, 2.5], "theirs": [1.0, 2.0]}}
+    change(run, "summary.json", evaluation_steps=..., seconds=..., held_out=measured)
+    cli.main(["show", str(run)])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "training and 0 evaluation steps in 0 s" in said
+    assert "measured on 10 held-out episodes a point; 95% intervals: HV undefined to 2.5" in said
 
 
 @pytest.mark.parametrize("values", BAD_SUMMARIES, ids=str)

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import math
 import re
 
 import numpy as np
@@ -214,3 +215,10 @@ def test_html_escapes_markup():
     text = tables.to_html(tables.Table("n", "<b>", ("x",), (("<script>",),)))
     assert "<script>" not in text
     assert "&lt;script&gt;" in text
+
+
+def test_numbers_beyond_all_others():
+    """Neither has an exponent that it could be divided by: ten to the power of −324 is nought."""
+    assert tables.number(math.inf) == "inf"
+    assert tables.format_alike(-math.inf, 2.0) == ["-inf", "2"]
+    assert tables.number(5e-324) == "0.000e-300"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trust_campaign
 import trust_kills
 import trust_mutations
 import trust_table
@@ -24,7 +25,9 @@ def test_mutated_runs_are_read_or_refused(tmp_path: Path) -> None:
     options = ("--mutations", "20", "--seed", "1", "--out", str(out))
     # In a process that holds nothing else: its children begin with what it has.
     command = [sys.executable, trust_mutations.__file__, *options]
-    beside = {"PYTHONPATH": str(Path(trust_mutations.__file__).parent)}  # where no script finds its neighbours, too
+    # Where no script finds its neighbours, too.
+    places = filter(None, [str(Path(trust_mutations.__file__).parent), os.environ.get("PYTHONPATH")])
+    beside = {"PYTHONPATH": os.pathsep.join(places)}
     ended = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | beside)
     assert ended.returncode == 0, ended.stderr
     found = json.loads(out.read_bytes())
@@ -35,15 +38,14 @@ def test_mutated_runs_are_read_or_refused(tmp_path: Path) -> None:
 def test_a_campaign_goes_on_where_it_was_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[int] = []
 
-    def note(base: Path, place: Path, seed: int, number: int, expected: str) -> dict[str, Any]:
-        tried.append(number)
+    def note(base: Path, place: Path, seed: int, numbers: range, expected: str) -> list[dict[str, Any]]:
+        tried.extend(numbers)
         outcome = {"outcomes": [("load", "fine"), ("show", "Traceback: oh")], "megabytes": 7, "seconds": 1.0}
-        return {"number": number, "mutation": "none", "victim_intact": True, **outcome}
+        return [{"number": number, "mutation": "none", "victim_intact": True, **outcome} for number in numbers]
 
-    monkeypatch.setattr(trust_mutations, "try_one", note)
+    monkeypatch.setattr(trust_mutations, "try_some", note)
     monkeypatch.setattr(trust_mutations, "make_base", lambda path: path)
-    monkeypatch.setattr(trust_mutations, "READERS", {})
-    monkeypatch.setattr(trust_mutations, "read_everything", lambda path: "")
+    monkeypatch.setattr(trust_mutations, "warm_up", lambda base, place: "")
     trust_mutations.run_campaign(3, 0, tmp_path / "out.json", 60)
     found = trust_mutations.run_campaign(5, 0, tmp_path / "out.json", 60)
     assert tried == [0, 1, 2, 3, 4]
@@ -52,14 +54,47 @@ def test_a_campaign_goes_on_where_it_was_stopped(tmp_path: Path, monkeypatch: py
     assert found["peak_megabytes"] == 7
 
 
+def test_a_campaign_goes_on_until_its_code_is_another(tmp_path: Path) -> None:
+    """A commit of something else, the notes themselves for example, begins no new campaign."""
+
+    def git(*words: str) -> str:
+        names = ("-c", "user.name=n", "-c", "user.email=e@x", "-c", "commit.gpgsign=false")
+        done = subprocess.run(
+            ["git", "-C", str(tmp_path), *names, *words], check=True, capture_output=True, text=True
+        )
+        return done.stdout.strip()
+
+    def commit(name: str, words: str) -> str:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(words)
+        git("add", ".")
+        git("commit", "-m", "more")
+        return git("rev-parse", "HEAD")
+
+    git("init")
+    first, noted, other = commit("src/a.py", "1"), commit("notes.json", "{}"), commit("src/a.py", "2")
+    assert trust_campaign.is_same_code(first, noted, tmp_path)
+    assert trust_campaign.is_same_code(f"{first}-dirty", f"{first}-dirty", tmp_path)
+    assert not trust_campaign.is_same_code(noted, other, tmp_path)
+    assert not trust_campaign.is_same_code(f"{first}-dirty", noted, tmp_path)
+    assert not trust_campaign.is_same_code("ucb-moppo 0.1", noted, tmp_path)
+
+
 def test_a_reader_that_waits_for_ever_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After the seconds it may idle, not those that others take on a busy machine; what came before it counts."""
-    readers = {"load": lambda path: None, "show": lambda path: time.sleep(600)}
-    monkeypatch.setattr(trust_mutations, "READERS", readers)
+
+    def sleep_in_second(path: Path) -> None:
+        time.sleep(600 if path.name == "second" else 0)
+
+    monkeypatch.setattr(trust_mutations, "READERS", {"load": lambda path: None, "show": sleep_in_second})
     monkeypatch.setattr(trust_mutations, "PATIENCE", 1.0)
-    outcomes, _, seconds = trust_mutations.read_apart(tmp_path, None)
-    assert outcomes == [("load", "fine"), ("show", "hang")]
-    assert seconds < 1
+    runs = [(tmp_path / name, None) for name in ("first", "second", "third")]
+    found = trust_mutations.read_apart(runs)
+    outcomes = [outcomes for outcomes, *_ in found]
+    assert outcomes == [[("load", "fine"), ("show", "fine")], [("load", "fine"), ("show", "hang")]]
+    assert found[1][2] < 1
+    again = trust_mutations.read_apart(runs[len(found) :])
+    assert [outcomes for outcomes, *_ in again] == [[("load", "fine"), ("show", "fine")]]
 
 
 def test_a_plan_has_every_way_to_kill() -> None:
@@ -80,10 +115,17 @@ def test_figures_of_kills_by_hand() -> None:
     }
 
 
-def test_one_kill_in_the_middle_is_made_good(tmp_path: Path) -> None:
-    whole = trust_kills.train_whole("ucb local", tmp_path)
-    how = {"signal": trust_kills.signal.SIGKILL, "group": True, "read": False}
-    found = trust_kills.kill_and_resume("ucb local", how, 0.8 * whole["seconds"], tmp_path, whole)
+def test_work_lost_is_at_most_what_was_left() -> None:
+    """Two seconds at half a second each are four iterations, but after the 22nd of 24 only two were left."""
+    whole = {"seconds_per_iteration": 0.5, "iterations": 24}
+    assert [trust_kills.count_lost(2.0, saved, whole) for saved in (10, 22, 24)] == [4.0, 2.0, 0.0]
+
+
+def test_one_kill_in_the_middle_is_made_good() -> None:
+    with trust_kills.Place() as place:
+        whole = trust_kills.train_whole("ucb local", place)
+        how = {"signal": trust_kills.signal.SIGKILL, "group": True, "read": False}
+        found = trust_kills.kill_and_resume("ucb local", how, 0.8 * whole["seconds"], place, whole)
     assert found["differs"] == []
 
 
@@ -100,4 +142,4 @@ def test_tables_by_hand() -> None:
     shown = trust_table.mutations_table(facts | figures | {"done": 4, "outcomes": counts})
     assert "| load | 3 | 1 | 0 | 0 | 0 | 0 |" in shown
     assert "| view | 0 | 0 | 0 | 1 | 0 | 0 |" in shown
-    assert "at most 321 MiB and 4.5 s of processor time" in shown
+    assert "at most 321 MiB, and all readers of a directory at most 4.5 s of processor time" in shown

@@ -245,6 +245,7 @@ TABLES = {
     + b",1,0,1,1,t\n",
     "a cell without end": b'policy,weight_1,weight_2\n"' + b"x" * 200_000,
     "no returns": b"policy,weight_1,weight_2\n0,1,0\n",
+    "an infinite return": b"policy,weight_1,weight_2,return_1,return_2,on_front\n0,1,0,1,inf,true\n0,0,1,1,1,1\n",
     "nothing finite": b"policy,weight_1,weight_2,return_1,return_2,on_front\n0,1,0,nan,inf,true\n",
 }
 

@@ -43,7 +43,7 @@ def summary_lines(run: Run) -> list[str]:
         *describe_held_out(found),
         *([f"utility: {describe_utility(found)}"] if describe_utility(found) else []),
         *describe_discount(found),
-        f"{describe_steps(found)} in {format_seconds(found['seconds'])}",
+        f"{describe_steps(found)} in {format_seconds(found.get('seconds', 0.0))}",
         *(
             f"policy {event['policy']} diverged in iteration {event['iteration']} and was {event['action']}"
             for event in found.get("diverged", [])
@@ -83,8 +83,9 @@ def describe_held_out(found: Mapping[str, Any]) -> list[str]:
     if not measured:
         return []
     bounds = [
-        f"{INDICATORS.entries[name].help} {low:.4g} to {high:.4g}"
+        f"{INDICATORS.entries[name].help} {_in_short(low)} to {_in_short(high)}"
         for name, (low, high) in measured["intervals"].items()
+        if name in INDICATORS.entries
     ]
     intervals = f"; 95% intervals: {', '.join(bounds)}" if bounds else ""
     return [f"measured on {measured['episodes']} held-out episodes a point{intervals}"]
@@ -109,7 +110,8 @@ def indicator_cells(found: Mapping[str, Any]) -> list[str]:
 def describe_steps(summary: Mapping[str, Any]) -> str:
     """All steps taken in environments, by what they were for."""
     before = f"{summary['pretraining_steps']:,} pre-training, " if summary.get("pretraining_steps") else ""
-    return f"{before}{summary['training_steps']:,} training and {summary['evaluation_steps']:,} evaluation steps"
+    evaluating = summary.get("evaluation_steps", 0)
+    return f"{before}{summary['training_steps']:,} training and {evaluating:,} evaluation steps"
 
 
 def front_on_terminal(run: Run, rows: int) -> Table:

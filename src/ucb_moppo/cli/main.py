@@ -203,7 +203,7 @@ def parse_options(argv: Sequence[str], usage: str, defaults: RunSettings) -> Tra
 def read_config(path: Path) -> dict[str, Any]:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as fault:
+    except (OSError, ValueError, RecursionError) as fault:
         raise ConfigError(f"--config {path} cannot be read as JSON: {fault}") from fault
     if not isinstance(data, dict):
         raise ConfigError(f"--config {path} holds a {type(data).__name__}; it must be an object of settings")

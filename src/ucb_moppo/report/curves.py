@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import EngFormatter
+from matplotlib.ticker import EngFormatter, PercentFormatter
 from numpy.typing import NDArray
 
 from ucb_moppo.bench.result import KEPT
@@ -60,7 +60,7 @@ def costs_picture(run: RunData) -> Picture:
         labels.insert(0, "time")
     axes.set_yticks(range(2 - len(labels), 2), labels)
     axes.set(xlim=(0, 1), ylim=(1.5 - len(labels), 1.5))
-    axes.xaxis.set_major_formatter(lambda x, _: f"{x:.0%}")
+    axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axes.grid(False)
     shown = {**steps, **(seconds or {})}
     handles = [axes.barh(0, 0, color=PART_COLOURS[name], label=name) for name in PART_COLOURS if name in shown]
@@ -76,12 +76,13 @@ def costs_picture(run: RunData) -> Picture:
 def spent_seconds(run: RunData) -> dict[str, float]:
     """Seconds per part, over all stages; empty where a run did not record them."""
     parts = [line.get("stage_seconds") for line in run.metrics]
-    if not all(parts):
+    whole = run.metrics[-1].get("seconds")
+    if not all(parts) or whole is None:
         return {}
     total = {
         name: sum(float(part.get(name, 0)) for part in parts if part) for name in PART_COLOURS if name != "other"
     }
-    rest = float(run.metrics[-1]["seconds"]) - sum(total.values())
+    rest = float(whole) - sum(total.values())
     return total | ({"other": rest} if rest > 0.005 * sum(total.values()) else {})
 
 

@@ -84,14 +84,20 @@ def finish_picture(figure: Figure, name: str, title: str, caption: str, runs: Se
 
 def save_picture(picture: Picture, out: Path, name: str) -> str:
     """Write PNG and SVG into the report's folder of figures; the SVG's text, for the page."""
+    png, svg = draw_picture(picture)
+    write_below(out, f"figures/{name}.png", png)
+    write_below(out, f"figures/{name}.svg", svg.encode())
+    return svg
+
+
+def draw_picture(picture: Picture) -> tuple[bytes, str]:
+    """A figure as PNG and as SVG."""
     drawn, text = io.BytesIO(), io.StringIO()
     with matplotlib.rc_context(MATPLOTLIB_SETTINGS):
         picture.figure.savefig(drawn, format="png", dpi=160)
         picture.figure.set_layout_engine("none")  # laid out once; doing it again takes half of the time
         picture.figure.savefig(text, format="svg", metadata={"Date": None})
-    write_below(out, f"figures/{name}.png", drawn.getvalue())
-    write_below(out, f"figures/{name}.svg", text.getvalue().encode())
-    return text.getvalue()
+    return drawn.getvalue(), text.getvalue()
 
 
 def steps_axis(axes: Axes, label: str = "training steps") -> None:

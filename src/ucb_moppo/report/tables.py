@@ -348,8 +348,10 @@ def number_with_error(value: float | None, error: float | None) -> str:
 def format_alike(*values: float, digits: int = 4) -> list[str]:
     """Numbers of one cell, all with the exponent and the decimals of the largest: 8.400e6 and 0.500e6."""
     largest = max(map(abs, values))
+    if math.isinf(largest):
+        return [f"{value:.{digits}g}" for value in values]
     if largest and not 1e-3 <= largest < 1e6:
-        exponent = int(f"{largest:.{digits - 1}e}".split("e")[1])
+        exponent = max(-300, int(f"{largest:.{digits - 1}e}".split("e")[1]))  # ten to a lower power is nought
         return [f"{value / 10.0**exponent:.{digits - 1}f}e{exponent}" for value in values]
     decimals = max(0, digits - len(str(int(largest))))
     return [f"{value:,.{decimals}f}" for value in values]

@@ -39,6 +39,13 @@ class Divergence(Struct):
     action: str
 
 
+class HeldOut(Struct):
+    """What the indicators of a run that has ended were measured by."""
+
+    episodes: Count
+    intervals: dict[str, tuple[Number | None, Number | None]]
+
+
 class Summary(Struct):
     """What was found and what it cost, beside the indicators."""
 
@@ -62,6 +69,7 @@ class Summary(Struct):
     utility: str = "linear"
     criterion: str = "ser"
     hypervolume_error: Number | None = None
+    held_out: HeldOut | None = None
     commit: str | None = None
     hardware: dict[str, Any] | None = None
 

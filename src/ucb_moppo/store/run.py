@@ -321,6 +321,8 @@ def front_from_columns(columns: Mapping[str, NDArray], path: Path) -> Front:
         raise RunFormatError(f"{path} has no column {missing}") from missing
     if not (np.isfinite(weights).all() and (np.abs(policy) < MAX_INDEX).all() and (policy % 1 == 0).all()):
         raise RunFormatError(f"{path} has weights that are not finite, or policies that are not whole numbers")
+    if np.isinf(returns).any():  # a run writes NaN for a policy that diverged
+        raise RunFormatError(f"{path} has infinite returns")
     return Front(policy.astype(int), weights, returns)
 
 

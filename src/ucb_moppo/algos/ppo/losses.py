@@ -7,11 +7,13 @@ from operator import add
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from ucb_moppo.policy.networks import Params, split_logits
 
-LOG_2PI = float(jnp.log(2 * jnp.pi))
+LOG_2PI = float(np.float32(np.log(2 * np.pi)))
+"""By numpy: JAX would compile this, and start its devices, wherever this module is imported."""
 
 
 def scalarise(vectors: Array, weight: Array) -> Array:
