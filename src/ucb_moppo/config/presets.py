@@ -47,7 +47,7 @@ candidate simulated, and Stable-Baselines3's PPO: a constant learning rate, and 
 PAPER_SAMPLES = 2_000_000
 """Training steps of each of the paper's policies."""
 TUNED: dict[str, dict[str, Any]] = {
-    "Swimmer-v2": {"gamma": 0.999, "rollout": 100},
+    "Swimmer-v2": {"gamma": 0.999, "rollout": 100, "cells": 64},
     "HalfCheetah-v2": {"gae_lambda": 0.9, "log_std": -0.7, "rollout": 25},
     "Walker2d-v2": {"gae_lambda": 0.9},
     "Ant-v2": {"log_std": -1.0, "rollout": 25},
