@@ -20,6 +20,7 @@ from ucb_moppo.algos.ppo.update import (
     PARTS,
     Minibatch,
     PolicyState,
+    adapt_pace,
     make_optimiser,
     make_update,
     predict_values,
@@ -269,6 +270,27 @@ def test_learning_rate_falls_from_iteration_to_iteration(decay: bool) -> None:
         settings.learning_rate * float(share_left(settings, jnp.array(iteration), 4)) for iteration in range(5)
     ]
     np.testing.assert_allclose(rates, [0.01, 0.0075, 0.005, 0.0025, 0.0] if decay else [0.01] * 5, rtol=1e-6)
+
+
+def test_an_actor_that_changes_too_fast_is_slowed_down() -> None:
+    """Target 0.02: above 0.04 a third less, below 0.01 half as much again, at most as fast as it began."""
+    pace, divergence = jnp.array([0.9, 0.9, 0.4, 0.9, 0.01]), jnp.array([0.05, 0.02, 0.005, 0.005, 9.0])
+    np.testing.assert_allclose(adapt_pace(pace, divergence, 0.02), [0.6, 0.9, 0.6, 1.0, 0.01], rtol=1e-6)
+    assert adapt_pace(pace, divergence, 0.0) is pace
+
+
+def test_the_pace_is_that_of_the_actor_s_steps() -> None:
+    """Adam's direction is the same, so half the pace goes half as far; the critic knows nothing of it."""
+    state = pick(make_states(PLAIN, 4, (0,)), 0)
+    batch = make_minibatch(1, state)
+
+    def moved(pace: float) -> Any:
+        step = partial(update_minibatch, part="actor", settings=PLAIN, left=WHOLE, pace=pace)
+        (params, _), _ = jax.jit(step)((state.params["actor"], state.opt_state["actor"]), batch)
+        return jax.tree.map(lambda new, old: new - old, params, state.params["actor"])
+
+    half = jax.tree.map(lambda change: change / 2, moved(1.0))
+    assert_trees_close(moved(0.5), half, atol=1e-6, rtol=1e-4)
 
 
 def test_optimiser_gives_adam_s_direction_and_no_rate() -> None:

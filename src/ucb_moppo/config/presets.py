@@ -39,6 +39,7 @@ PAPER: dict[str, Any] = {
     "learning_rate": 3e-4,
     "entropy_coefficient": 0.0,
     "cells": 64,
+    "target_kl": 0.0,
     "decay": False,
     "normalise_observations": False,
 }

@@ -26,6 +26,8 @@ class PPOSettings:
     """Samples per gradient step."""
     learning_rate: Annotated[float | None, "0.0003, or 0.001 where actions are choices"] = None
     """Adam's learning rate."""
+    target_kl: float = 0.02
+    """KL divergence of an update that the actor's learning rate is held to, by lowering it (0: not at all)."""
     decay: bool = True
     """Decay the learning rate linearly to zero over the run."""
     adam_epsilon: float = 1e-5
@@ -77,6 +79,7 @@ def check_ppo(ppo: PPOSettings) -> None:
     for name in ("clip", "learning_rate", "adam_epsilon", "max_grad_norm"):
         value = getattr(ppo, name)
         require(value is None or 0 < value < math.inf, f"{name} is {value}; it must be a positive number")
+    require(0 <= ppo.target_kl < math.inf, f"target_kl is {ppo.target_kl}; it must be a number from 0 on")
     for name in ("value_coefficient", "entropy_coefficient", "log_std"):
         value = getattr(ppo, name)
         require(value is None or math.isfinite(value), f"{name} is {value}; it must be a finite number")

@@ -35,6 +35,7 @@ from ucb_moppo.policy.normaliser import (
 from ucb_moppo.spec import EnvSpec
 
 PARTS = ("actor", "critic")
+PACE_STEP, MIN_PACE = 1.5, 0.01
 
 
 class PolicyState(NamedTuple):
@@ -46,6 +47,8 @@ class PolicyState(NamedTuple):
     return_stats: Statistics
     iteration: Any
     """Updates so far, which the learning rate goes by."""
+    pace: Any
+    """In (0, 1]: what the actor's learning rate is multiplied by, so that it does not change too fast."""
     key: Any
 
 
@@ -72,6 +75,20 @@ def share_left(settings: PPOConfig, iteration: Array, num_iterations: int) -> Ar
     return jnp.maximum(1 - iteration / num_iterations, 0.0) if settings.decay else jnp.ones(())
 
 
+def adapt_pace(pace: Array, divergence: Array, target: float) -> Array:
+    """Slower after an update whose KL divergence is more than twice the target, faster again below half of it.
+
+    A learning rate that is right for one problem, width and noise is too high for others: with little noise a small
+    step changes much, and clipping alone does not hold it. ``target`` 0: no limit.
+    """
+    if not target:
+        return pace
+    slower = divergence > 2 * target
+    faster = divergence < target / 2
+    changed = jnp.where(slower, pace / PACE_STEP, jnp.where(faster, pace * PACE_STEP, pace))
+    return jnp.clip(changed, MIN_PACE, 1.0)
+
+
 def init_policy(spec: EnvSpec, settings: PPOConfig, optimiser: Any, seed: int, policy: int) -> PolicyState:
     """A fresh policy. Its random streams belong to (seed, policy index) and to nothing else."""
     params = init_params(
@@ -92,6 +109,7 @@ def init_policy(spec: EnvSpec, settings: PPOConfig, optimiser: Any, seed: int, p
         observation_stats=init_statistics(spec.input_size),
         return_stats=init_statistics(spec.num_values),
         iteration=np.zeros((), np.int32),
+        pace=np.ones((), np.float32),
         key=jax.random.key_data(jax.random.fold_in(jax.random.key(seed), policy)),
     )
 
@@ -139,13 +157,19 @@ LOSSES = {"actor": actor_loss, "critic": critic_loss}
 
 
 def update_minibatch(
-    carry: tuple[Params, Any], batch: Minibatch, *, part: str, settings: PPOConfig, left: Array
+    carry: tuple[Params, Any],
+    batch: Minibatch,
+    *,
+    part: str,
+    settings: PPOConfig,
+    left: Array,
+    pace: Array | float = 1.0,
 ) -> tuple[tuple[Params, Any], dict[str, Array]]:
     """One gradient step of a part. Each has a clip of its own, so neither drowns the other."""
     params, opt_state = carry
     gradients, report = jax.grad(LOSSES[part], has_aux=True)(params, batch, settings, left)
     steps, opt_state = make_optimiser(settings).update(gradients, opt_state, params)
-    rate = settings.learning_rate * left
+    rate = settings.learning_rate * left * pace
     return (jax.tree.map(lambda value, step: value - rate * step, params, steps), opt_state), report
 
 
@@ -209,6 +233,7 @@ def update_part(
     batch: Minibatch,
     left: Array,
     key: Array,
+    pace: Array,
     *,
     part: str,
     settings: PPOConfig,
@@ -216,7 +241,7 @@ def update_part(
     """All epochs of minibatches for actor or critic; the reports' means. Both see the same samples in a step."""
     num_samples = batch.advantage.shape[0]
     size = min(settings.minibatch, num_samples)
-    step = partial(update_minibatch, part=part, settings=settings, left=left)
+    step = partial(update_minibatch, part=part, settings=settings, left=left, pace=pace)
 
     def epoch(carry: Any, epoch_key: Array) -> tuple[Any, dict[str, Array]]:
         order = shuffle(epoch_key, num_samples)[: num_samples // size * size]
@@ -292,12 +317,14 @@ def make_update(settings: PPOConfig, num_iterations: int, num_scaled: int = 0) -
 
         def learn(part: str) -> tuple[Params, Any, dict[str, Array]]:
             own = prepared.params[part], prepared.opt_state[part]
-            return jax.block_until_ready(update_all[part](*own, *material))
+            pace = prepared.pace if part == "actor" else jnp.ones_like(prepared.pace)
+            return jax.block_until_ready(update_all[part](*own, *material, pace))
 
         learnt = dict(zip(PARTS, threads.map(learn, PARTS), strict=True))
         state = prepared._replace(
             params={part: params for part, (params, _, _) in learnt.items()},
             opt_state={part: opt_state for part, (_, opt_state, _) in learnt.items()},
+            pace=adapt_pace(prepared.pace, learnt["actor"][2]["approx_kl"], settings.target_kl),
         )
         return state, {name: value for _, _, report in learnt.values() for name, value in report.items()}
 
