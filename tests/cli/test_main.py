@@ -147,7 +147,7 @@ def test_every_setting_has_an_option() -> None:
         "log_std": "-2.5",
     }
     special |= {"acquisition": "expected_utility", "surrogate": "my_lab:Model", "indicators": "my_lab:spread"}
-    special |= {"entropy_coefficient": "0.25", "gamma": "0.5", "learning_rate": "0.125"}
+    special |= {"entropy_coefficient": "0.25", "gamma": "0.5", "learning_rate": "0.125", "cells": "32"}
     special |= {"evaluation_discount": "0.5", "utility_divisions": "7", "activation": "relu"}
     special |= {"layout": "static", "probes": "4", "episodes": "6", "confidence": "objectives"}
     special |= {"executor": "local", "shards": "2", "ray_address": "10.0.0.1:6379"}
