@@ -8,11 +8,20 @@ import pytest
 from sample_results import write_results
 from sample_runs import SampleRun
 
+from ucb_moppo.errors import RunFormatError
 from ucb_moppo.report import style
 from ucb_moppo.report.curves import bands_picture, costs_picture
 from ucb_moppo.report.data import METHOD_ORDER, load_all, load_data, make_sections
 from ucb_moppo.report.fronts import front_picture, growth_picture, overlay_picture
-from ucb_moppo.report.style import MATPLOTLIB_SETTINGS, PALETTE, group_colours, style_groups
+from ucb_moppo.report.style import (
+    MATPLOTLIB_SETTINGS,
+    PALETTE,
+    Picture,
+    draw_picture,
+    group_colours,
+    new_figure,
+    style_groups,
+)
 from ucb_moppo.report.weight_search import selection_picture, surrogate_picture
 
 
@@ -95,3 +104,12 @@ def test_more_methods_than_colours_differ_in_lines_and_markers(tmp_path):
 def test_a_ninth_method_of_ours_needs_no_ninth_colour(monkeypatch):
     monkeypatch.setattr(style, "METHOD_ORDER", (*METHOD_ORDER, "ninth"))
     assert group_colours(["ucb", "ninth"]) == [PALETTE[0], PALETTE[0]]
+
+
+def test_numbers_that_cannot_be_drawn_are_refused_by_name():
+    figure = new_figure(2, 2)
+    axes = figure.subplots()
+    axes.set(xlim=(0, 1))
+    axes.text(1e35, 0.5, "far away")
+    with pytest.raises(RunFormatError, match=r"the picture far cannot be drawn"):
+        draw_picture(Picture("far", "", "", figure))

@@ -1,5 +1,7 @@
 """Figures of the search for weights, against counts and errors that are known."""
 
+from dataclasses import replace
+
 import numpy as np
 from sample_runs import SampleRun
 
@@ -22,3 +24,9 @@ def test_surrogate_figure_shows_error_and_bonus(tmp_path):
     assert set(error.get_ydata()) == {1.0}
     assert set(no_change.get_ydata()) == {3.0}
     assert set(figure.axes[2].get_lines()[0].get_ydata()) == {0.25}
+
+
+def test_metrics_that_name_no_surrogate_have_no_such_figure(tmp_path):
+    data = load_data(SampleRun().write(tmp_path / "one"))
+    lines = [line | {"surrogate": None} for line in data.metrics]
+    assert surrogate_picture(replace(data, metrics=lines)) is None

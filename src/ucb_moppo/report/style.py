@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ from matplotlib.ticker import EngFormatter
 from matplotlib.typing import LineStyleType
 from numpy.typing import NDArray
 
+from ucb_moppo.errors import RunFormatError
 from ucb_moppo.report.data import METHOD_ORDER, ComparedRun, Group, Section, describe_runs
 from ucb_moppo.store.guarded import write_below
 from ucb_moppo.store.picture import PLAIN_TEXT
@@ -90,10 +92,22 @@ def save_picture(picture: Picture, out: Path, name: str) -> str:
     return svg
 
 
+@contextmanager
+def undrawable(name: str) -> Iterator[None]:
+    """Matplotlib fails in its own ways at a number of thirty digits: the run that has it is to blame."""
+    try:
+        yield
+    except (TypeError, ValueError, OverflowError) as fault:
+        reason = str(fault).splitlines()[0]
+        raise RunFormatError(
+            f"the picture {name} cannot be drawn ({reason:.80}): look for numbers in its runs that cannot be right"
+        ) from fault
+
+
 def draw_picture(picture: Picture) -> tuple[bytes, str]:
-    """A figure as PNG and as SVG."""
+    """A figure as PNG and as SVG; refused where its numbers are beyond what can be drawn."""
     drawn, text = io.BytesIO(), io.StringIO()
-    with matplotlib.rc_context(MATPLOTLIB_SETTINGS):
+    with matplotlib.rc_context(MATPLOTLIB_SETTINGS), undrawable(picture.name):
         picture.figure.savefig(drawn, format="png", dpi=160)
         picture.figure.set_layout_engine("none")  # laid out once; doing it again takes half of the time
         picture.figure.savefig(text, format="svg", metadata={"Date": None})

@@ -91,7 +91,7 @@ def _label_weights(axes: Axes, run: RunData, columns: int) -> None:
 
 def surrogate_picture(run: RunData) -> Picture | None:
     """Predicted against realised change, its error over stages, and β·σ. None for a method without surrogate."""
-    lines = [line for line in run.metrics if line.get("surrogate", {}).get("predicted")]
+    lines = [line for line in run.metrics if (line.get("surrogate") or {}).get("predicted")]
     if not lines:
         return None
     m = len(run.objectives)
