@@ -190,10 +190,12 @@ def test_paper_preset_has_the_paper_s_stages() -> None:
 def test_tuned_preset_departs_where_measured() -> None:
     paper = PPOSettings()
     assert default_settings("Swimmer-v2").ppo == dataclasses.replace(paper, gamma=0.999, cells=64)
-    assert default_settings("Ant-v2").ppo == dataclasses.replace(paper, log_std=-1.0)
+    ant = dataclasses.replace(paper, log_std=-1.0, entropy_coefficient=0.005, target_kl=0.02)
+    assert default_settings("Ant-v2").ppo == default_settings("mo-ant-v5").ppo == ant
     assert default_settings("HalfCheetah-v2").ppo == dataclasses.replace(paper, gae_lambda=0.9, log_std=-0.7)
     assert default_settings("Walker2d-v2").ppo == dataclasses.replace(paper, gae_lambda=0.9)
-    assert default_settings("mo-walker2d-v5").ppo == paper
+    assert default_settings("mo-walker2d-v5").ppo == default_settings("Walker2d-v2").ppo
+    assert default_settings("mo-humanoid-v5").ppo == paper
     assert default_settings("ucb_moppo/Swimmer-v2").ppo.gamma == 0.999
     assert default_settings("ucb_moppo/Swimmer-v2").problem == "Swimmer-v2"
 

@@ -47,15 +47,26 @@ PAPER: dict[str, Any] = {
 candidate simulated, and Stable-Baselines3's PPO: a constant learning rate, and observations as they come."""
 PAPER_SAMPLES = 2_000_000
 """Training steps of each of the paper's policies."""
-TUNED: dict[str, dict[str, Any]] = {
-    "Swimmer-v2": {"gamma": 0.999, "rollout": 100, "cells": 64},
-    "HalfCheetah-v2": {"gae_lambda": 0.9, "log_std": -0.7, "rollout": 25},
-    "Walker2d-v2": {"gae_lambda": 0.9},
-    "Ant-v2": {"log_std": -1.0, "rollout": 25},
-    "Hopper-v2": {"rollout": 100},
-    "Hopper-v3": {"rollout": 100},
+BODIES: dict[str, dict[str, Any]] = {
+    "swimmer": {"gamma": 0.999, "rollout": 100, "cells": 64},
+    "half cheetah": {"gae_lambda": 0.9, "log_std": -0.7, "rollout": 25},
+    "walker": {"gae_lambda": 0.9},
+    "ant": {"log_std": -1.0, "rollout": 25, "entropy_coefficient": 0.005, "target_kl": 0.02},
+    "hopper": {"rollout": 100},
 }
-"""Where the default departs from what it is for any problem, because a measurement says so."""
+"""Where the default departs from that of any problem, because a measurement on one of these bodies says so."""
+TUNED: dict[str, dict[str, Any]] = {
+    problem: BODIES[body]
+    for body, problems in {
+        "swimmer": ("Swimmer-v2", "mo-swimmer-v5"),
+        "half cheetah": ("HalfCheetah-v2", "mo-halfcheetah-v5"),
+        "walker": ("Walker2d-v2", "mo-walker2d-v5"),
+        "ant": ("Ant-v2", "mo-ant-v5", "mo-ant-2obj-v5"),
+        "hopper": ("Hopper-v2", "Hopper-v3", "mo-hopper-v5", "mo-hopper-2obj-v5"),
+    }.items()
+    for problem in problems
+}
+"""The same body learns alike under other rewards."""
 
 
 def default_settings(problem: str, preset: str = "tuned") -> MoppoSettings:

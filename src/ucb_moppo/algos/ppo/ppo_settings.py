@@ -26,7 +26,7 @@ class PPOSettings:
     """Samples per gradient step."""
     learning_rate: Annotated[float | None, "0.0003, or 0.001 where actions are choices"] = None
     """Adam's learning rate."""
-    target_kl: float = 0.02
+    target_kl: float = 0.0
     """KL divergence of an update that the actor's learning rate is held to, by lowering it (0: not at all)."""
     decay: bool = True
     """Decay the learning rate linearly to zero over the run."""
