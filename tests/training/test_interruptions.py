@@ -120,6 +120,47 @@ def test_signals_save_and_exit_with_their_number(whole: Path, tmp_path: Path, st
         assert (run / name).read_bytes() == (whole / name).read_bytes()
 
 
+SWALLOWING = """
+import os, signal
+import gymnasium
+from probe_envs import Counter
+
+class Closed:
+    def __del__(self):
+        os.kill(os.getpid(), signal.{name})
+
+class Swallowing(Counter):
+    def __init__(self):
+        super().__init__()
+        Closed()
+
+gymnasium.register("own/Swallowing-v0", Swallowing)
+"""
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_a_signal_before_training_is_not_swallowed(
+    tmp_path: Path, environment: dict[str, str], name: str, code: int
+) -> None:
+    """A finaliser swallows KeyboardInterrupt: a run that was told to stop so early went on to its end."""
+    (tmp_path / "swallowing.py").write_text(SWALLOWING.format(name=name))
+    support = Path(__file__).parents[1] / "support"
+    searched = {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(support)])}
+    run = tmp_path / "run"
+    words = ["train", *tiny_options("swallowing:own/Swallowing-v0"), "--quiet", "--out", str(run)]
+    process = subprocess.run(
+        [sys.executable, "-m", "ucb_moppo", *words],
+        env=environment | searched,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert process.returncode == code, process.stderr
+    assert f"{name}: stopped; nothing was being trained" in process.stderr
+    assert not run.exists()
+
+
 def test_a_second_signal_and_a_second_process(tmp_path: Path, start: Start) -> None:
     # An iteration of this run takes seconds, and it is all one stage: after a checkpoint no safe point is near.
     run = tmp_path / "run"

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -20,7 +17,7 @@ from ucb_moppo.errors import ConfigError, Interrupted, UcbMoppoError
 from ucb_moppo.registry import EXECUTORS
 from ucb_moppo.runtime.placement import Placement
 from ucb_moppo.runtime.pool import run_cells
-from ucb_moppo.training.stop import SIGNALS
+from ucb_moppo.training.stop import handled_by, say
 
 
 @dataclass(frozen=True)
@@ -79,7 +76,7 @@ def run_sweep(sweep: Sweep, display: Display | None = None) -> dict[str, Ending]
         display.ended(task, ending)
 
     try:
-        with stopped_by_signals():
+        with handled_by(stop_sweep):
             for task, ending in run_tasks(sweep, unfinished(board.tasks, on_end)):
                 on_end(task, ending)
     finally:
@@ -114,25 +111,10 @@ def run_tasks(sweep: Sweep, tasks: Sequence[Task]) -> Iterator[tuple[Task, Endin
             yield task, lost if outcome.value is None else outcome.value
 
 
-@contextmanager
-def stopped_by_signals() -> Iterator[None]:
-    """Let SIGTERM stop a sweep like Ctrl-C does."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        # Not print: the signal may have come in the middle of one, and streams are not reentrant.
-        with suppress(OSError):
-            os.write(2, b"stopping: the cells under way save what they have; once more to stop at once\n")
-        raise Interrupted("stopped; the same command continues the sweep", number)
-
-    before = {number: signal.signal(number, stop) for number in SIGNALS}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+def stop_sweep(number: int, frame: FrameType | None) -> None:
+    """SIGTERM and SIGHUP stop a sweep like Ctrl-C does."""
+    say("stopping: the cells under way save what they have; once more to stop at once\n")
+    raise Interrupted("stopped; the same command continues the sweep", number)
 
 
 def describe_sweep(sweep: Sweep) -> str:

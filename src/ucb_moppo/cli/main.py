@@ -7,6 +7,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from itertools import pairwise
 from pathlib import Path
 from shutil import which
@@ -49,6 +50,7 @@ from ucb_moppo.registry import INDICATORS
 from ucb_moppo.runtime.place import SAFE_PATH
 from ucb_moppo.training.imports import announce_imports
 from ucb_moppo.training.reporter import silence, tell
+from ucb_moppo.training.stop import handled_by, leave_at_once
 
 USAGE = """ucb-moppo: find a Pareto set of policies for problems with several objectives
 
@@ -397,6 +399,8 @@ COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
     "doctor": doctor,
     "completion": completion,
 }
+TRAINING = (train, resume, bench)
+"""Commands that a signal stops at once until training begins, which from then on saves first."""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -427,7 +431,8 @@ def run_command(arguments: Sequence[str]) -> None:
     command = COMMANDS.get(arguments[0])
     if command is None:
         raise ConfigError(f"unknown command {arguments[0]!r}; {nearest_names(arguments[0], COMMANDS)}")
-    command(arguments[1:])
+    with handled_by(leave_at_once) if command in TRAINING else nullcontext():
+        command(arguments[1:])
 
 
 def print_warning(
