@@ -14,7 +14,7 @@ from dataclasses import fields
 from typing import Any
 
 from ucb_moppo.report import style, write
-from ucb_moppo.report.data import RunData
+from ucb_moppo.report.runs import RunData
 from ucb_moppo.report.style import Picture
 
 MISSING = "nothing has this name"

@@ -15,7 +15,7 @@ from sample_runs import SampleRun, add_indicator
 from ucb_moppo.bench import provenance
 from ucb_moppo.bench.result import is_result, make_result, read_result, write_result
 from ucb_moppo.errors import DamagedFileError, FormatVersionError, RunFormatError, UnsafeFileError
-from ucb_moppo.report.data import load_data, load_result_file
+from ucb_moppo.report.load import load_data, load_result_file
 from ucb_moppo.store.run import load_run
 
 PROVENANCE = provenance.Provenance("0123abc", {"cpu": "an abacus", "cores": 1})

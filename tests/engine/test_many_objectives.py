@@ -16,7 +16,8 @@ from ucb_moppo.engine.probes import make_run_decomposition
 from ucb_moppo.objectives.pareto import measure_volume
 from ucb_moppo.objectives.weights import even_weights, nearest_pivot
 from ucb_moppo.report import tables
-from ucb_moppo.report.data import load_all, load_data, make_sections
+from ucb_moppo.report.load import load_all, load_data
+from ucb_moppo.report.sections import make_sections
 from ucb_moppo.spec import ActionSpec, EnvSpec
 
 HORIZON = 5

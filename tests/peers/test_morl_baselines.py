@@ -20,7 +20,8 @@ from ucb_moppo.errors import ConfigError
 from ucb_moppo.peers.base import Counts
 from ucb_moppo.policy.actors import actors_from_tensors
 from ucb_moppo.report import write_report
-from ucb_moppo.report.data import load_all, make_sections
+from ucb_moppo.report.load import load_all
+from ucb_moppo.report.sections import make_sections
 from ucb_moppo.report.tables import comparison_table, kept_table
 from ucb_moppo.store.run import Run
 from ucb_moppo.training.reevaluate import evaluate_run

@@ -29,7 +29,7 @@ from ucb_moppo.engine.trainer import make_schedule
 from ucb_moppo.envs import make_spec
 from ucb_moppo.errors import ConfigError, Interrupted
 from ucb_moppo.registry import METHODS, MethodEntry
-from ucb_moppo.report.data import load_data
+from ucb_moppo.report.load import load_data
 from ucb_moppo.store.run import Run
 from ucb_moppo.training.reevaluate import evaluate_run
 

@@ -15,7 +15,8 @@ from ucb_moppo.report.curves import (
     short_count,
     spent_seconds,
 )
-from ucb_moppo.report.data import load_all, load_data, make_sections
+from ucb_moppo.report.load import load_all, load_data
+from ucb_moppo.report.sections import make_sections
 
 
 def curves_of(picture):

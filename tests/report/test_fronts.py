@@ -3,8 +3,9 @@
 import numpy as np
 from sample_runs import SampleRun
 
-from ucb_moppo.report.data import load_all, load_data, make_sections
 from ucb_moppo.report.fronts import growth_limits, growth_picture, overlay_pairs_picture, pairs_picture, spread
+from ucb_moppo.report.load import load_all, load_data
+from ucb_moppo.report.sections import make_sections
 from ucb_moppo.report.style import objective_colour
 from ucb_moppo.store.pairs import PointLayer
 from ucb_moppo.store.picture import draw_front, draw_panels

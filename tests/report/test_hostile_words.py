@@ -15,7 +15,7 @@ from sample_runs import SampleRun, rewrite
 from ucb_moppo.cli import main as cli
 from ucb_moppo.errors import RunFormatError, UcbMoppoWarning
 from ucb_moppo.report import write_report
-from ucb_moppo.report.data import load_all, load_data
+from ucb_moppo.report.load import load_all, load_data
 from ucb_moppo.report.tables import Table, to_csv, to_latex, to_markdown
 from ucb_moppo.store.picture import draw_front
 from ucb_moppo.store.run import Run

@@ -9,8 +9,9 @@ import pytest
 from sample_results import write_results
 from scipy import stats
 
-from ucb_moppo.report.data import load_all, make_sections
+from ucb_moppo.report.load import load_all
 from ucb_moppo.report.paired import mean_change, paired_table
+from ucb_moppo.report.sections import make_sections
 
 
 def test_one_problem_has_the_interval_of_a_paired_t_test() -> None:

@@ -11,8 +11,9 @@ from sample_runs import SampleRun
 from ucb_moppo.errors import RunFormatError
 from ucb_moppo.report import style
 from ucb_moppo.report.curves import bands_picture, costs_picture
-from ucb_moppo.report.data import METHOD_ORDER, load_all, load_data, make_sections
 from ucb_moppo.report.fronts import front_picture, growth_picture, overlay_picture
+from ucb_moppo.report.load import load_all, load_data
+from ucb_moppo.report.sections import METHOD_ORDER, make_sections
 from ucb_moppo.report.style import (
     MATPLOTLIB_SETTINGS,
     PALETTE,

@@ -10,8 +10,9 @@ import pytest
 from sample_runs import SampleRun, add_indicator
 
 from ucb_moppo.report import tables
-from ucb_moppo.report.data import load_all, load_data, make_sections
+from ucb_moppo.report.load import load_all, load_data
 from ucb_moppo.report.paper import METHOD_PROTOCOLS, published
+from ucb_moppo.report.sections import make_sections
 
 
 @pytest.fixture

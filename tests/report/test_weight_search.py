@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from sample_runs import SampleRun
 
-from ucb_moppo.report.data import load_data
+from ucb_moppo.report.load import load_data
 from ucb_moppo.report.weight_search import selection_counts, surrogate_picture
 
 

@@ -11,7 +11,8 @@ import trust_drawing
 from sample_runs import SampleRun
 
 from ucb_moppo.report import style, write
-from ucb_moppo.report.data import RunData, load_data
+from ucb_moppo.report.load import load_data
+from ucb_moppo.report.runs import RunData
 from ucb_moppo.report.style import Picture
 
 NAMES = [f"{what}_picture" for what in trust_drawing.PICTURES]

@@ -24,7 +24,7 @@ READ = """
 import resource, sys
 import numpy as np
 from ucb_moppo.errors import RunFormatError
-from ucb_moppo.report.data import load_data
+from ucb_moppo.report.load import load_data
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10

@@ -18,7 +18,7 @@ from trade_runs import train_trade
 import ucb_moppo
 from ucb_moppo.cli.display import summary_lines
 from ucb_moppo.errors import ConfigError, RunFormatError
-from ucb_moppo.report.data import load_data
+from ucb_moppo.report.load import load_data
 from ucb_moppo.report.tables import summary_table
 from ucb_moppo.store.layout import CONFIG
 from ucb_moppo.store.picture import make_title

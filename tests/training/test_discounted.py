@@ -21,7 +21,9 @@ from ucb_moppo.envs import make_spec
 from ucb_moppo.errors import ConfigError, RunFormatError
 from ucb_moppo.objectives.indicators import measure
 from ucb_moppo.report import tables
-from ucb_moppo.report.data import describe_runs, load_all, load_data, make_sections
+from ucb_moppo.report.load import load_all, load_data
+from ucb_moppo.report.sections import make_sections
+from ucb_moppo.report.words import describe_runs
 from ucb_moppo.store.run import load_run
 from ucb_moppo.training.forecast import run_policy
 from ucb_moppo.training.reevaluate import evaluate_run

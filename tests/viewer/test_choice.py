@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sample_runs import SampleRun
 
-from ucb_moppo.report.data import load_data
+from ucb_moppo.report.load import load_data
 from ucb_moppo.viewer.choice import choice_at, choose, describe_difference, find_neighbours, pickable_rows
 
 

@@ -9,7 +9,7 @@ pytest.importorskip("plotly", reason="the viewer is not installed: pip install '
 from matplotlib.colors import to_rgb
 
 from ucb_moppo.objectives.weights import simplex_lattice
-from ucb_moppo.report.data import load_data
+from ucb_moppo.report.load import load_data
 from ucb_moppo.report.style import weight_colours
 from ucb_moppo.viewer import figures
 from ucb_moppo.viewer.choice import choose

@@ -9,9 +9,10 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from ucb_moppo.report.data import INDICATOR_LABELS as LABELS
-from ucb_moppo.report.data import STEP_KINDS, ComparedRun, Group, Section, trained_steps
 from ucb_moppo.report.paper import PROTOCOLS, Published, published, published_class_c
+from ucb_moppo.report.runs import INDICATOR_LABELS as LABELS
+from ucb_moppo.report.runs import STEP_KINDS, ComparedRun
+from ucb_moppo.report.sections import Group, Section
 from ucb_moppo.report.statistics import (
     CONFIDENCE,
     Estimate,
@@ -31,6 +32,7 @@ from ucb_moppo.report.tables import (
     protocol_class,
     slug,
 )
+from ucb_moppo.report.words import trained_steps
 
 SHARES = (0.5, 0.75, 0.9, 0.95)
 """Of the best hypervolume, to which the way is measured."""

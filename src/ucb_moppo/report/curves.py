@@ -10,7 +10,8 @@ from matplotlib.ticker import EngFormatter, PercentFormatter
 from numpy.typing import NDArray
 
 from ucb_moppo.bench.result import KEPT
-from ucb_moppo.report.data import INDICATOR_LABELS, ComparedRun, Group, RunData, Section, indicator_labels
+from ucb_moppo.report.runs import INDICATOR_LABELS, ComparedRun, RunData, indicator_labels
+from ucb_moppo.report.sections import Group, Section
 from ucb_moppo.report.statistics import make_band
 from ucb_moppo.report.style import (
     PALETTE,

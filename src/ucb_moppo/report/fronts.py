@@ -18,7 +18,8 @@ from matplotlib.typing import LineStyleType
 from numpy.typing import NDArray
 
 from ucb_moppo.objectives.pareto import nondominated
-from ucb_moppo.report.data import ComparedRun, RunData, Section
+from ucb_moppo.report.runs import ComparedRun, RunData
+from ucb_moppo.report.sections import Section
 from ucb_moppo.report.style import (
     DOMINATED,
     PALETTE,

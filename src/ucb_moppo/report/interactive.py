@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from typing import Any
 
-from ucb_moppo.report.data import RunData
+from ucb_moppo.report.runs import RunData
 from ucb_moppo.report.style import weight_colours
 
 # From where all objectives are large, so that the front faces the reader; a little down, where its labels are.

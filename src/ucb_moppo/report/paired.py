@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from ucb_moppo.report.benchmark import all_labels
-from ucb_moppo.report.data import INDICATOR_LABELS as LABELS
-from ucb_moppo.report.data import Section
+from ucb_moppo.report.runs import INDICATOR_LABELS as LABELS
+from ucb_moppo.report.sections import Section
 from ucb_moppo.report.statistics import CONFIDENCE
 from ucb_moppo.report.tables import COMPARED, NONE, Table, slug
 

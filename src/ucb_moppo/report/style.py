@@ -21,7 +21,9 @@ from matplotlib.typing import LineStyleType
 from numpy.typing import NDArray
 
 from ucb_moppo.errors import RunFormatError
-from ucb_moppo.report.data import METHOD_ORDER, ComparedRun, Group, Section, describe_runs
+from ucb_moppo.report.runs import ComparedRun
+from ucb_moppo.report.sections import METHOD_ORDER, Group, Section
+from ucb_moppo.report.words import describe_runs
 from ucb_moppo.store.guarded import write_below
 from ucb_moppo.store.picture import PLAIN_TEXT
 

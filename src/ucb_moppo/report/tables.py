@@ -13,17 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from ucb_moppo.objectives.indicators import HYPERVOLUME_ERROR
-from ucb_moppo.report.data import (
-    ComparedRun,
-    Group,
-    RunData,
-    Section,
-    describe_discount,
-    indicator_labels,
-    trained_steps,
-)
 from ucb_moppo.report.paper import PROTOCOLS, Published, published, published_class_a, published_class_c
+from ucb_moppo.report.protocols import describe_discount
+from ucb_moppo.report.runs import ComparedRun, RunData, indicator_labels
+from ucb_moppo.report.sections import Group, Section
 from ucb_moppo.report.statistics import CONFIDENCE, Estimate, aggregate, estimate
+from ucb_moppo.report.words import trained_steps
 from ucb_moppo.store.guarded import write_below
 
 NONE = "–"

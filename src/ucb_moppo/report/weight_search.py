@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from ucb_moppo.report.curves import bulk_limits
-from ucb_moppo.report.data import RunData
+from ucb_moppo.report.runs import RunData
 from ucb_moppo.report.style import PALETTE, Picture, finish_picture, new_figure, steps_axis
 
 

@@ -22,16 +22,6 @@ from ucb_moppo.report.curves import (
     interpolation_picture,
     kept_picture,
 )
-from ucb_moppo.report.data import (
-    USUAL_PROTOCOL,
-    ComparedRun,
-    RunData,
-    Section,
-    by_protocol,
-    describe_runs,
-    load_all,
-    make_sections,
-)
 from ucb_moppo.report.fronts import (
     front_picture,
     growth_picture,
@@ -39,11 +29,16 @@ from ucb_moppo.report.fronts import (
     overlay_picture,
     pairs_picture,
 )
+from ucb_moppo.report.load import load_all
 from ucb_moppo.report.page import Block, figure_element, folded, make_page
 from ucb_moppo.report.paired import paired_table
+from ucb_moppo.report.protocols import USUAL_PROTOCOL
+from ucb_moppo.report.runs import ComparedRun, RunData
+from ucb_moppo.report.sections import Section, by_protocol, make_sections
 from ucb_moppo.report.style import MATPLOTLIB_SETTINGS, Picture, save_picture
 from ucb_moppo.report.tables import Table
 from ucb_moppo.report.weight_search import selection_picture, surrogate_picture
+from ucb_moppo.report.words import describe_runs
 from ucb_moppo.store.guarded import write_below
 from ucb_moppo.training.interpolate import read_study
 

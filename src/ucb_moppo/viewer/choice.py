@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ucb_moppo.decide.exchange import find_neighbours as nearest_with_more
 from ucb_moppo.decide.words import describe_difference
 from ucb_moppo.objectives.weights import even_weights
-from ucb_moppo.report.data import RunData
+from ucb_moppo.report.runs import RunData
 from ucb_moppo.store.run import best_row
 
 

@@ -17,7 +17,7 @@ from ucb_moppo.decide.outcomes import Outcomes
 from ucb_moppo.decide.questions import MAX_QUESTIONS, Question
 from ucb_moppo.decide.shortlist import compare
 from ucb_moppo.decide.words import describe_outcome, in_short
-from ucb_moppo.report.data import RunData
+from ucb_moppo.report.runs import RunData
 from ucb_moppo.viewer import figures
 from ucb_moppo.viewer.forecaster import NUM_EPISODES, ForecastProgress
 from ucb_moppo.viewer.page_layout import (

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from plotly.subplots import make_subplots
 
 from ucb_moppo.objectives.pareto import nondominated
-from ucb_moppo.report.data import RunData
 from ucb_moppo.report.interactive import CAMERA
+from ucb_moppo.report.runs import RunData
 from ucb_moppo.report.style import weight_colours
 from ucb_moppo.viewer.choice import Choice
 

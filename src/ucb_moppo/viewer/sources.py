@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ucb_moppo.errors import ConfigError, RunFormatError
-from ucb_moppo.report.data import RunData, load_data
+from ucb_moppo.report.load import load_data
+from ucb_moppo.report.runs import RunData
 from ucb_moppo.store.layout import EVALUATIONS, FRONT, MANIFEST, METRICS, SUMMARY
 from ucb_moppo.store.run import load_run
 

@@ -5,23 +5,14 @@ import shutil
 
 import numpy as np
 import pytest
-from sample_results import sample_result, write_results
 from sample_runs import STEPS_PER_STAGE, SampleRun, add_indicator, rewrite
 
 from ucb_moppo.bench.provenance import Provenance
 from ucb_moppo.bench.result import make_result, write_result
 from ucb_moppo.errors import RunFormatError
-from ucb_moppo.report.data import (
-    INDICATOR_LABELS,
-    RunData,
-    describe_runs,
-    indicator_labels,
-    load_all,
-    load_data,
-    make_groups,
-    make_sections,
-)
-from ucb_moppo.report.tables import comparison_table
+from ucb_moppo.report.load import load_all, load_data
+from ucb_moppo.report.runs import INDICATOR_LABELS, RunData, indicator_labels
+from ucb_moppo.report.sections import make_groups
 from ucb_moppo.store.run import load_run
 
 
@@ -100,43 +91,6 @@ def test_runs_of_the_same_name_are_told_apart(run, tmp_path):
     assert names == [f"{tmp_path.name}/one", "b/one"]
 
 
-def test_groups_hold_runs_that_differ_in_their_seed_alone(tmp_path):
-    runs = load_all(
-        [
-            SampleRun(seed=1).write(tmp_path / "a"),
-            SampleRun(seed=0).write(tmp_path / "b"),
-            SampleRun(method="mean").write(tmp_path / "c"),
-        ]
-    )
-    assert [(group.label, group.seeds) for group in make_groups(runs)] == [("ucb", [0, 1]), ("mean", [0])]
-
-
-def test_groups_name_settings_that_differ(tmp_path):
-    runs = load_all([SampleRun().write(tmp_path / "a"), SampleRun(settings={"gamma": 0.5}).write(tmp_path / "b")])
-    assert [group.label for group in make_groups(runs)] == ["ucb (gamma 0.5)", "ucb (gamma 0.99)"]
-
-
-def test_horizons_do_not_share_a_section(tmp_path):
-    runs = load_all(
-        [
-            SampleRun(problem="Swimmer-v2").write(tmp_path / "a"),
-            SampleRun(problem="Swimmer-v2", horizon=500).write(tmp_path / "b"),
-        ]
-    )
-    titles = [section.title for section in make_sections(runs)]
-    assert titles == [
-        "Swimmer-v2 (protocol gymnasium, horizon 1000, reference point 0, 0)",
-        "Swimmer-v2 (protocol gymnasium, horizon 500, reference point 0, 0)",
-    ]
-
-
-def test_description_names_runs_seeds_and_steps(tmp_path):
-    paths = [SampleRun(seed=seed, finished=seed == 0).write(tmp_path / f"r{seed}") for seed in range(6)]
-    one, six = describe_runs(load_all(paths[:1])), describe_runs(load_all(paths))
-    assert one == "run r0 · seed 0 · 9,000 training steps"
-    assert six == "6 runs: paper-problem ucb seeds 0, 1, 2, 3, 4, 5 · 9,000 training steps · 5 still training"
-
-
 def test_the_sample_is_json_all_through(run):
     assert json.loads((run / "config.json").read_text())["problem"] == "paper-problem"
 
@@ -153,33 +107,6 @@ def test_a_run_and_its_result_file_are_the_same_and_count_once(tmp_path):
     (both,) = load_all([tmp_path / "r", run])
     assert isinstance(both, RunData)
     assert len(make_groups([result, data])) == 1
-
-
-def test_other_methods_have_settings_of_their_own(tmp_path):
-    """That PGMORL has a gamma or a budget and we another says nothing about our runs; what was trained is noted."""
-    ours = sample_result(
-        config={"problem": "p", "horizon": 1000, "steps": 2000, "search": {}, "ppo": {"gamma": 0.99}}
-    )
-    peer_config = {"problem": "p", "horizon": 1000, "steps": 2000, "settings": {"gamma": 0.995, "pop_size": 6}}
-    for name, result in (("a", ours), ("b", sample_result(method="pgmorl", config=peer_config))):
-        write_result(tmp_path / f"{name}.json", result)
-    assert [group.label for group in make_groups(load_all([tmp_path]))] == ["ucb", "pgmorl"]
-    assert "Training steps" not in comparison_table(make_sections(load_all([tmp_path]))[0]).note
-    steps = {"training": 700, "evaluation": 300, "pretraining": 200}
-    short = sample_result(method="pgmorl", config=peer_config | {"steps": 1500}, steps=steps)
-    write_result(tmp_path / "b.json", short)
-    (section,) = make_sections(load_all([tmp_path]))
-    assert [group.label for group in section.groups] == ["ucb", "pgmorl"]
-    assert comparison_table(section).note.endswith(" Training steps: ucb 2,000, pgmorl 900.")
-
-
-def test_a_run_that_time_ended_is_not_said_to_go_on(tmp_path):
-    write_results(tmp_path, "Swimmer-v2", "ucb", [10])
-    assert describe_runs(load_all([tmp_path])) == "run ucb-seed0 · seed 0 · 2,000 training steps"
-    write_results(tmp_path, "Swimmer-v2", "pgmorl", [5], finished=False, stopped="max_seconds")
-    (peer,) = load_all([tmp_path / "Swimmer-v2" / "pgmorl-seed0.json"])
-    assert describe_runs([peer]) == "run pgmorl-seed0 · seed 0 · 2,000 training steps, where its time was up"
-    assert describe_runs(load_all([tmp_path])).endswith(" · 2,000 training steps · 1 ended by a limit of time")
 
 
 # --- extra indicators --------------------------------------------------------------------------------------
