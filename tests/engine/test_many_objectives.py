@@ -15,8 +15,10 @@ from ucb_moppo.config import default_settings, resolve
 from ucb_moppo.engine.probes import make_run_decomposition
 from ucb_moppo.objectives.pareto import measure_volume
 from ucb_moppo.objectives.weights import even_weights, nearest_pivot
-from ucb_moppo.report import tables
+from ucb_moppo.report.cells import number_with_error
 from ucb_moppo.report.load import load_all, load_data
+from ucb_moppo.report.method_tables import comparison_table
+from ucb_moppo.report.run_tables import summary_table
 from ucb_moppo.report.sections import make_sections
 from ucb_moppo.spec import ActionSpec, EnvSpec
 
@@ -56,10 +58,10 @@ def test_the_hypervolume_is_an_estimate_and_says_so(run: ucb_moppo.Run, tmp_path
     assert run.metrics()[-1]["hypervolume_error"] > 0
     assert f"HV ≈ {volume.value:.4g} ± {volume.error:.1g}" in summary_lines(run)[1]
     data = load_data(run.path)
-    rows = dict(tables.summary_table(data).rows)
-    assert rows["HV"] == tables.number_with_error(*volume)
+    rows = dict(summary_table(data).rows)
+    assert rows["HV"] == number_with_error(*volume)
     assert rows["HV"].startswith("≈ ")
-    assert "1 of 1 runs is an estimate" in tables.comparison_table(make_sections([data])[0]).note
+    assert "1 of 1 runs is an estimate" in comparison_table(make_sections([data])[0]).note
     write_result(tmp_path / "result.json", make_result(run, Provenance("abc", {})))
     assert read_result(tmp_path / "result.json")["found"]["hypervolume_error"] == volume.error
     assert load_all([tmp_path / "result.json"])[0].summary["hypervolume_error"] == volume.error

@@ -21,8 +21,8 @@ from ucb_moppo.peers.base import Counts
 from ucb_moppo.policy.actors import actors_from_tensors
 from ucb_moppo.report import write_report
 from ucb_moppo.report.load import load_all
+from ucb_moppo.report.method_tables import comparison_table, kept_table
 from ucb_moppo.report.sections import make_sections
-from ucb_moppo.report.tables import comparison_table, kept_table
 from ucb_moppo.store.run import Run
 from ucb_moppo.training.reevaluate import evaluate_run
 

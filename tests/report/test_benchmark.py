@@ -15,10 +15,12 @@ from sample_results import write_results
 from ucb_moppo.errors import DamagedFileError, RunFormatError
 from ucb_moppo.report import write_report
 from ucb_moppo.report.benchmark import SHARES, costs_table, efficiency_table, improvement_table, overview_table
+from ucb_moppo.report.cells import plus_minus
 from ucb_moppo.report.load import load_all
+from ucb_moppo.report.method_tables import comparison_table
 from ucb_moppo.report.paper import published
 from ucb_moppo.report.sections import Section, make_sections
-from ucb_moppo.report.tables import comparison_table, plus_minus, to_html, to_latex, to_markdown
+from ucb_moppo.report.table import to_html, to_latex, to_markdown
 
 # Final HV by seed. Evaluations at 100, 1,200 and 2,300 environment steps (1, 11, 21 s) have 0, half and all of it.
 SWIMMER = {"ucb": [10, 20, 30, 60], "fixed": [20, 20, 40, 5]}

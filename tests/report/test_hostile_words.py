@@ -16,7 +16,7 @@ from ucb_moppo.cli import main as cli
 from ucb_moppo.errors import RunFormatError, UcbMoppoWarning
 from ucb_moppo.report import write_report
 from ucb_moppo.report.load import load_all, load_data
-from ucb_moppo.report.tables import Table, to_csv, to_latex, to_markdown
+from ucb_moppo.report.table import Table, to_csv, to_latex, to_markdown
 from ucb_moppo.store.picture import draw_front
 from ucb_moppo.store.run import Run
 

@@ -5,8 +5,8 @@ from sample_runs import SampleRun
 
 from ucb_moppo.bench.result import write_result
 from ucb_moppo.report.load import load_all
+from ucb_moppo.report.method_tables import comparison_table
 from ucb_moppo.report.sections import make_groups, make_sections
-from ucb_moppo.report.tables import comparison_table
 
 
 def test_groups_hold_runs_that_differ_in_their_seed_alone(tmp_path):

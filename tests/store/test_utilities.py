@@ -19,7 +19,7 @@ import ucb_moppo
 from ucb_moppo.cli.display import summary_lines
 from ucb_moppo.errors import ConfigError, RunFormatError
 from ucb_moppo.report.load import load_data
-from ucb_moppo.report.tables import summary_table
+from ucb_moppo.report.run_tables import summary_table
 from ucb_moppo.store.layout import CONFIG
 from ucb_moppo.store.picture import make_title
 from ucb_moppo.training.forecast import run_policy

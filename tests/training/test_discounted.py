@@ -20,8 +20,10 @@ from ucb_moppo.config import default_settings, from_json, from_run, make_setting
 from ucb_moppo.envs import make_spec
 from ucb_moppo.errors import ConfigError, RunFormatError
 from ucb_moppo.objectives.indicators import measure
-from ucb_moppo.report import tables
+from ucb_moppo.report.cells import NONE
 from ucb_moppo.report.load import load_all, load_data
+from ucb_moppo.report.paper_table import paper_table
+from ucb_moppo.report.run_tables import summary_table
 from ucb_moppo.report.sections import make_sections
 from ucb_moppo.report.words import describe_runs
 from ucb_moppo.store.run import load_run
@@ -79,7 +81,7 @@ def test_every_display_says_so(run: ucb_moppo.Run) -> None:
     data = load_data(run.path)
     assert "returns are discounted by 0.5 a step" in summary_lines(run)
     assert describe_runs([data]).endswith("· returns discounted by 0.5")
-    assert ("returns", "discounted by 0.5") in tables.summary_table(data).rows
+    assert ("returns", "discounted by 0.5") in summary_table(data).rows
     assert "· returns discounted by 0.5" in status_text(data, None)
 
 
@@ -89,7 +91,7 @@ def test_nothing_is_said_of_usual_returns(tmp_path: Path) -> None:
     assert data.discount == 1
     words = [*summary_lines(load_run(path)), describe_runs([data]), status_text(data, None)]
     assert not any("discounted" in line for line in words)
-    assert ("returns", "undiscounted") in tables.summary_table(data).rows
+    assert ("returns", "undiscounted") in summary_table(data).rows
 
 
 def test_runs_that_discount_differently_share_no_section(tmp_path: Path) -> None:
@@ -178,14 +180,14 @@ def cmorl_run(path: Path, problem: str = "mo-hopper-2obj-v5", **settings: Any) -
 
 def test_runs_under_c_morls_protocol_stand_beside_what_it_and_others_printed(tmp_path: Path) -> None:
     section = make_sections(load_all([cmorl_run(tmp_path / "run")]))[0]
-    table = tables.paper_table(section)
+    table = paper_table(section)
     assert table is not None
     assert table.columns[2:] == ("HV (protocol C)", "EU (protocol C)", "SP (protocol C)")
     rows = {row[0]: row[1:] for row in table.rows}
     assert rows["ucb"] == ("this report, 1 seed", "140,000", "260.0", "30.00")
     assert rows["C-MORL"][1:] == ("136,500 ± 3,300", "252.9 ± 2.8", "50.00")
     assert rows["D3PO"][1:] == ("130,000 ± 3,000", "247.0 ± 1.0", "26.00")
-    assert rows["PG-MORL"][1:] == ("120,000", tables.NONE, tables.NONE)
+    assert rows["PG-MORL"][1:] == ("120,000", NONE, NONE)
     assert "its page" in rows["D3PO"][0]
     assert "discounted by 0.99" in table.note
     assert "no column" not in table.note
@@ -197,7 +199,7 @@ def test_other_discounts_and_protocols_have_no_column_there(tmp_path: Path) -> N
         SampleRun(problem="mo-hopper-2obj-v5").write(tmp_path / "gymnasium"),
     ]
     for section in make_sections(load_all(paths)):
-        table = tables.paper_table(section)
+        table = paper_table(section)
         assert table is not None
         assert not any(row[1].startswith("this report") for row in table.rows)
         assert "no column here" in table.note
@@ -211,6 +213,6 @@ def test_the_overview_has_printed_columns(tmp_path: Path) -> None:
     printed = tuple(f"{name} (printed, protocol C)" for name in ("C-MORL", "D3PO", "PG-MORL", "GPI-LS"))
     assert table.columns == ("problem", "", "ucb", *printed)
     rows = {row[:2]: row[2:] for row in table.rows}
-    assert rows["mo-ant-2obj-v5", "EU"] == ("260.0", "251.0 ± 26.0", "314.0 ± 21.0", tables.NONE, "428.0")
-    assert rows["mo-hopper-2obj-v5", "HV"][3:] == ("120,000", tables.NONE)
+    assert rows["mo-ant-2obj-v5", "EU"] == ("260.0", "251.0 ± 26.0", "314.0 ± 21.0", NONE, "428.0")
+    assert rows["mo-hopper-2obj-v5", "HV"][3:] == ("120,000", NONE)
     assert "their own budgets" in table.note

@@ -14,7 +14,7 @@ pytest.importorskip("dash", reason="the viewer is not installed: pip install 'uc
 from served_page import served
 
 import ucb_moppo
-from ucb_moppo.report.tables import number
+from ucb_moppo.report.cells import number
 
 SWIMMER = SampleRun(problem="Swimmer-v2", horizon=40)
 

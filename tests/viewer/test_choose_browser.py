@@ -12,8 +12,8 @@ from served_page import served
 from trade_runs import train_trade
 
 import ucb_moppo
+from ucb_moppo.report.cells import number as in_words
 from ucb_moppo.report.load import load_data
-from ucb_moppo.report.tables import number as in_words
 from ucb_moppo.viewer.choice import choose
 
 

@@ -9,10 +9,13 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from ucb_moppo.report.cells import NONE, best_cells, mean_and_std, number, plus_minus
 from ucb_moppo.report.paper import PROTOCOLS, Published, published, published_class_c
+from ucb_moppo.report.protocols import protocol_class
+from ucb_moppo.report.runs import COMPARED, STEP_KINDS, ComparedRun
 from ucb_moppo.report.runs import INDICATOR_LABELS as LABELS
-from ucb_moppo.report.runs import STEP_KINDS, ComparedRun
 from ucb_moppo.report.sections import Group, Section
+from ucb_moppo.report.slug import slug
 from ucb_moppo.report.statistics import (
     CONFIDENCE,
     Estimate,
@@ -21,17 +24,7 @@ from ucb_moppo.report.statistics import (
     first_reached,
     probability_of_improvement,
 )
-from ucb_moppo.report.tables import (
-    COMPARED,
-    NONE,
-    Table,
-    best_cells,
-    mean_and_std,
-    number,
-    plus_minus,
-    protocol_class,
-    slug,
-)
+from ucb_moppo.report.table import Table
 from ucb_moppo.report.words import trained_steps
 
 SHARES = (0.5, 0.75, 0.9, 0.95)

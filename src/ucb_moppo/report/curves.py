@@ -10,8 +10,9 @@ from matplotlib.ticker import EngFormatter, PercentFormatter
 from numpy.typing import NDArray
 
 from ucb_moppo.bench.result import KEPT
-from ucb_moppo.report.runs import INDICATOR_LABELS, ComparedRun, RunData, indicator_labels
+from ucb_moppo.report.runs import COMPARED, INDICATOR_LABELS, ComparedRun, RunData, indicator_labels
 from ucb_moppo.report.sections import Group, Section
+from ucb_moppo.report.slug import slug
 from ucb_moppo.report.statistics import make_band
 from ucb_moppo.report.style import (
     PALETTE,
@@ -24,7 +25,6 @@ from ucb_moppo.report.style import (
     steps_axis,
     style_groups,
 )
-from ucb_moppo.report.tables import COMPARED, slug
 
 CURVE_TITLES = {"hypervolume": "hypervolume", "expected_utility": "expected utility", "sparsity": "sparsity"}
 CHARACTER_WIDTH = 0.0105

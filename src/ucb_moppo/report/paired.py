@@ -11,10 +11,13 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from ucb_moppo.report.benchmark import all_labels
+from ucb_moppo.report.cells import NONE
+from ucb_moppo.report.runs import COMPARED
 from ucb_moppo.report.runs import INDICATOR_LABELS as LABELS
 from ucb_moppo.report.sections import Section
+from ucb_moppo.report.slug import slug
 from ucb_moppo.report.statistics import CONFIDENCE
-from ucb_moppo.report.tables import COMPARED, NONE, Table, slug
+from ucb_moppo.report.table import Table
 
 
 class Change(NamedTuple):

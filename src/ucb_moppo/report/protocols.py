@@ -5,6 +5,12 @@ from __future__ import annotations
 from ucb_moppo.report.runs import ComparedRun
 
 USUAL_PROTOCOL = "gymnasium"
+PROTOCOL_CLASSES = {
+    (USUAL_PROTOCOL, 1000, 0.0, 1.0): "B",
+    ("pgmorl", 500, 0.0, 1.0): "A",
+    ("cmorl", 500, -100.0, 0.99): "C",
+}
+"""The literature's name for a protocol with its horizon, reference in every objective and discount."""
 
 
 def protocol_of(run: ComparedRun) -> str:
@@ -16,3 +22,12 @@ def protocol_of(run: ComparedRun) -> str:
 def describe_discount(discount: float) -> str:
     """Say that returns are discounted; nothing of those that are not."""
     return "" if discount == 1 else f"discounted by {discount:g}"
+
+
+def protocol_class(run: ComparedRun) -> str | None:
+    """The class a run's numbers belong to: A is PGMORL's, B that of the paper's MOPPO columns, C C-MORL's."""
+    config, references = run.config, set(run.reference_point)
+    if len(references) != 1:
+        return None
+    protocol, horizon = str(config.get("protocol", USUAL_PROTOCOL)), int(config.get("horizon") or 0)
+    return PROTOCOL_CLASSES.get((protocol, horizon, references.pop(), run.discount))

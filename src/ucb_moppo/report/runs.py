@@ -19,6 +19,8 @@ from ucb_moppo.store.run import Front, Run
 
 INDICATOR_LABELS = {name: entry.help for name, entry in registry.INDICATORS.entries.items()}
 """The indicators that every run has, and what tables call them."""
+COMPARED = ("hypervolume", "expected_utility")
+"""What methods are compared by; of the others a table for the eye shows the mean alone, and CSV everything."""
 EXTRA_INDICATORS = "extra_indicators"
 """Where a summary and a line of metrics hold, by name, the indicators that only some runs have."""
 STEP_KINDS = ("training", "pretraining", "evaluation")

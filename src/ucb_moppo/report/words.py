@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from ucb_moppo.objectives.indicators import HYPERVOLUME_ERROR
 from ucb_moppo.report.protocols import describe_discount
 from ucb_moppo.report.runs import ComparedRun
 from ucb_moppo.report.sections import Group
@@ -65,6 +67,13 @@ def _seeds(seeds: list[int]) -> str:
     return f"seed{'s' * (len(each) > 1)} {', '.join(map(str, each))}"
 
 
+def describe_state(summary: Mapping[str, Any]) -> str:
+    """Whether a run has come to its end."""
+    if summary.get("stopped"):
+        return f"ended early by {summary['stopped']}"
+    return "finished" if summary.get("finished") else "still training, or stopped early"
+
+
 def trained_steps(groups: Sequence[Group]) -> str:
     """Where methods differ in it, how long each trained, pre-training included: ucb 2,000, pgmorl 500 to 900."""
     found: dict[str, set[int]] = {}
@@ -76,3 +85,14 @@ def trained_steps(groups: Sequence[Group]) -> str:
     spans = {label: dict.fromkeys((min(steps), max(steps))) for label, steps in found.items()}
     listed = [f"{label} {' to '.join(f'{count:,}' for count in span)}" for label, span in spans.items()]
     return f"Training steps: {', '.join(listed)}."
+
+
+def estimated_volumes(runs: Sequence[ComparedRun]) -> str:
+    """Say which hypervolumes are estimates, and how far they may be off."""
+    errors = [run.summary.get(HYPERVOLUME_ERROR) or 0.0 for run in runs]
+    shares = [e / v for e, v in zip(errors, (run.final("hypervolume") for run in runs), strict=True) if e and v]
+    if not shares:
+        return ""
+    return (
+        f"HV of {len(shares)} of {len(runs)} runs is an estimate with a standard error of up to {max(shares):.1%}."
+    )

@@ -13,7 +13,7 @@ import matplotlib
 from numpy.typing import NDArray
 
 from ucb_moppo.errors import ConfigError
-from ucb_moppo.report import benchmark, interactive, tables
+from ucb_moppo.report import benchmark, interactive
 from ucb_moppo.report.curves import (
     COST_AXES,
     bands_picture,
@@ -30,13 +30,17 @@ from ucb_moppo.report.fronts import (
     pairs_picture,
 )
 from ucb_moppo.report.load import load_all
+from ucb_moppo.report.method_tables import aggregate_table, comparison_table, kept_table
 from ucb_moppo.report.page import Block, figure_element, folded, make_page
 from ucb_moppo.report.paired import paired_table
+from ucb_moppo.report.paper_table import paper_table
 from ucb_moppo.report.protocols import USUAL_PROTOCOL
+from ucb_moppo.report.run_tables import points_table, summary_table
 from ucb_moppo.report.runs import ComparedRun, RunData
 from ucb_moppo.report.sections import Section, by_protocol, make_sections
+from ucb_moppo.report.slug import slug
 from ucb_moppo.report.style import MATPLOTLIB_SETTINGS, Picture, save_picture
-from ucb_moppo.report.tables import Table
+from ucb_moppo.report.table import Table, to_html, write_table
 from ucb_moppo.report.weight_search import selection_picture, surrogate_picture
 from ucb_moppo.report.words import describe_runs
 from ucb_moppo.store.guarded import write_below
@@ -88,7 +92,7 @@ class ReportWriter:
 
     def _add_overview(self, protocol: str, sections: list[Section]) -> None:
         """What several problems of one protocol say together."""
-        found = [benchmark.overview_table(sections), tables.aggregate_table(sections)]
+        found = [benchmark.overview_table(sections), aggregate_table(sections)]
         if len(benchmark.all_labels(sections)) > 1:
             found += comparisons(sections)
         if protocol == USUAL_PROTOCOL:
@@ -100,13 +104,13 @@ class ReportWriter:
 
     def _add_section(self, section: Section) -> None:
         """What runs of one problem say together; a run that is alone speaks for itself further down."""
-        paper = tables.paper_table(section)
+        paper = paper_table(section)
         if len(section.runs) == 1 and isinstance(section.first, RunData):
             if paper is not None:
                 self._block(f"{section.title} in print").parts.append(self._table(paper))
             return
         parts = self._block(f"{section.title}: methods side by side").parts
-        parts.append(self._table(tables.comparison_table(section)))
+        parts.append(self._table(comparison_table(section)))
         if len(section.groups) > 1:
             parts += [self._table(table) for table in comparisons([section])]
         parts += [self._figure(bands_picture(section, over)) for over in COST_AXES]
@@ -116,7 +120,7 @@ class ReportWriter:
             parts.append(self._figure(overlay_pairs_picture(section)))
         kept = kept_picture(section)
         parts += [] if kept is None else [self._figure(kept)]
-        parts += [self._table(make(section)) for make in (tables.kept_table, benchmark.costs_table)]
+        parts += [self._table(make(section)) for make in (kept_table, benchmark.costs_table)]
         if paper is not None:
             parts.append(self._table(paper))
         studies = [(run, study) for run in section.runs if isinstance(run, RunData) and (study := _study(run))]
@@ -126,13 +130,13 @@ class ReportWriter:
     def _add_run(self, run: RunData) -> None:
         """What one run says."""
         parts = self._block(f"Run {run.name}").parts
-        parts.append(self._table(tables.summary_table(run)))
+        parts.append(self._table(summary_table(run)))
         parts.append(self._figure(front_picture(run)))
         if len(run.objectives) > 3:
             parts.append(self._figure(pairs_picture(run)))
         if len(run.objectives) == 3:
             parts.append(self._rotatable(run))
-        parts.append(folded("All points of the front", self._table(tables.points_table(run))))
+        parts.append(folded("All points of the front", self._table(points_table(run))))
         pictures = [
             indicators_picture(run),
             growth_picture(run),
@@ -152,13 +156,13 @@ class ReportWriter:
         return self.blocks[-1]
 
     def _figure(self, picture: Picture) -> str:
-        name = tables.slug(picture.name)
+        name = slug(picture.name)
         svg = save_picture(picture, self.out, name)
         return figure_element(svg, picture.title, picture.caption, name)
 
     def _table(self, table: Table) -> str:
-        tables.write_table(table, self.out)
-        return tables.to_html(table)
+        write_table(table, self.out)
+        return to_html(table)
 
     def _rotatable(self, run: RunData) -> str:
         if not interactive.is_available():

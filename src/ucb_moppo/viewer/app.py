@@ -19,7 +19,7 @@ from dash.exceptions import PreventUpdate
 from ucb_moppo.errors import ConfigError, RunFormatError
 from ucb_moppo.objectives.weights import check_weights
 from ucb_moppo.report.runs import RunData
-from ucb_moppo.report.tables import slug
+from ucb_moppo.report.slug import slug
 from ucb_moppo.store.run import Run
 from ucb_moppo.viewer import figures, page_layout
 from ucb_moppo.viewer.choice import Choice, choice_at, choose, find_neighbours

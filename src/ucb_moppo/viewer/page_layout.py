@@ -10,9 +10,10 @@ from dash.development.base_component import Component
 from numpy.typing import NDArray
 
 from ucb_moppo.objectives.indicators import HYPERVOLUME_ERROR
+from ucb_moppo.report.cells import number, number_with_error
 from ucb_moppo.report.protocols import describe_discount
 from ucb_moppo.report.runs import RunData
-from ucb_moppo.report.tables import describe_state, number, number_with_error
+from ucb_moppo.report.words import describe_state
 from ucb_moppo.viewer.choice import Choice, Neighbour
 from ucb_moppo.viewer.figures import VIEWS
 from ucb_moppo.viewer.renderer import VideoProgress
