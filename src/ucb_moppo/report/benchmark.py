@@ -14,7 +14,7 @@ from ucb_moppo.report.paper import PROTOCOLS, Published, published, published_cl
 from ucb_moppo.report.protocols import protocol_class
 from ucb_moppo.report.runs import COMPARED, STEP_KINDS, ComparedRun
 from ucb_moppo.report.runs import INDICATOR_LABELS as LABELS
-from ucb_moppo.report.sections import Group, Section
+from ucb_moppo.report.sections import Group, Section, all_labels
 from ucb_moppo.report.slug import slug
 from ucb_moppo.report.statistics import (
     CONFIDENCE,
@@ -25,6 +25,7 @@ from ucb_moppo.report.statistics import (
     probability_of_improvement,
 )
 from ucb_moppo.report.table import Table
+from ucb_moppo.report.versus import Versus, versus_table
 from ucb_moppo.report.words import trained_steps
 
 SHARES = (0.5, 0.75, 0.9, 0.95)
@@ -128,38 +129,29 @@ def _estimates(section: Section, name: str) -> dict[str, Estimate]:
     return {group.label: estimate(group.values(name)) for group in section.groups}
 
 
-def all_labels(sections: Sequence[Section]) -> list[str]:
-    """Every method of several sections once, in the order of a report."""
-    groups = {group.label: group for section in sections for group in section.groups}
-    return [group.label for group in sorted(groups.values(), key=Group.place)]
-
-
 # --- does one method beat another --------------------------------------------------------------------------
 
 
 def improvement_table(sections: Sequence[Section]) -> Table:
     """How likely a run of the method in the row is better than one of the method in the column."""
-    labels, rows, plain = all_labels(sections), [], []
-    for name, label in product(COMPARED, labels):
-        cells = []
-        for other in labels:
-            strata = _paired_values(sections, name, label, other)
-            found = probability_of_improvement(strata) if strata and label != other else None
-            cells.append(_probability_cell(found))
-            if found is not None:
-                plain.append((LABELS[name], label, other, len(strata), *found))
-        rows.append((LABELS[name], label, *cells))
-    where = sections[0].title if len(sections) == 1 else "all problems"
-    return Table(
-        f"improvement-{slug(where)}",
-        f"Probability of improvement on {where}",
-        ("", "method", *(f"over {label}" for label in labels)),
-        tuple(rows),
-        "The share of pairs of seeds in which the method of the row is better than that of the column, a tie "
+
+    def compare(indicator: str, label: str, other: str) -> Versus | None:
+        strata = _paired_values(sections, indicator, label, other)
+        if not strata:
+            return None
+        found = probability_of_improvement(strata)
+        return Versus(_probability_cell(found), (len(strata), *found))
+
+    return versus_table(
+        sections,
+        compare,
+        name="improvement",
+        title="Probability of improvement",
+        note="The share of pairs of seeds in which the method of the row is better than that of the column, a tie "
         f"counting half{'; the mean over problems' if len(sections) > 1 else ''}. 0.5: no difference. Brackets: "
         f"{CONFIDENCE:.0%} bootstrap interval over seeds, which is too narrow where seeds are few: with three of "
         "each, [1.00, 1.00] says no more than that all nine pairs went one way.",
-        (("indicator", "method", "over", "problems", "probability", "low", "high"), tuple(plain)),
+        fields=("problems", "probability", "low", "high"),
     )
 
 
@@ -179,9 +171,7 @@ def _finite(values: NDArray) -> NDArray:
     return values[np.isfinite(values)]
 
 
-def _probability_cell(one: Probability | None) -> str:
-    if one is None:
-        return NONE
+def _probability_cell(one: Probability) -> str:
     return f"{one.value:.2f}" if math.isnan(one.low) else f"{one.value:.2f} [{one.low:.2f}, {one.high:.2f}]"
 
 

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from ucb_moppo.report.benchmark import all_labels
-from ucb_moppo.report.cells import NONE
-from ucb_moppo.report.runs import COMPARED
-from ucb_moppo.report.runs import INDICATOR_LABELS as LABELS
 from ucb_moppo.report.sections import Section
-from ucb_moppo.report.slug import slug
 from ucb_moppo.report.statistics import CONFIDENCE
 from ucb_moppo.report.table import Table
+from ucb_moppo.report.versus import Versus, versus_table
 
 
 class Change(NamedTuple):
@@ -59,33 +54,27 @@ def mean_change(strata: Sequence[NDArray]) -> Change:
 
 def paired_table(sections: Sequence[Section]) -> Table | None:
     """How much more the method in the row has than that in the column; None where no seeds can be paired."""
-    labels, rows, plain = all_labels(sections), [], []
-    for name, label in product(COMPARED, labels):
-        cells = []
-        for other in labels:
-            strata = [paired_logs(section, name, label, other) for section in sections]
-            found = mean_change(strata) if label != other and any(map(len, strata)) else None
-            cells.append(_cell(found))
-            if found is not None:
-                plain.append((LABELS[name], label, other, found.num_pairs, *found[:3]))
-        rows.append((LABELS[name], label, *cells))
-    if not plain:
-        return None
-    where = sections[0].title if len(sections) == 1 else "all problems"
-    return Table(
-        f"paired-{slug(where)}",
-        f"Seed by seed on {where}",
-        ("", "method", *(f"over {label}" for label in labels)),
-        tuple(rows),
-        "How much more the method of the row has than that of the column where both ran the same seed: the mean of "
-        f"log ratios{', problems counting alike' if len(sections) > 1 else ''}, as a percentage. Brackets: "
+
+    def compare(indicator: str, label: str, other: str) -> Versus | None:
+        strata = [paired_logs(section, indicator, label, other) for section in sections]
+        if not any(map(len, strata)):
+            return None
+        found = mean_change(strata)
+        return Versus(_change_cell(found), (found.num_pairs, *found[:3]))
+
+    table = versus_table(
+        sections,
+        compare,
+        name="paired",
+        title="Seed by seed",
+        note="How much more the method of the row has than that of the column where both ran the same seed: the "
+        f"mean of log ratios{', problems counting alike' if len(sections) > 1 else ''}, as a percentage. Brackets: "
         f"{CONFIDENCE:.0%} Student interval.",
-        (("indicator", "method", "over", "pairs", "change", "low", "high"), tuple(plain)),
+        fields=("pairs", "change", "low", "high"),
     )
+    return table if table.plain is not None and table.plain[1] else None
 
 
-def _cell(found: Change | None) -> str:
-    if found is None:
-        return NONE
+def _change_cell(found: Change) -> str:
     interval = "" if np.isnan(found.low) else f" [{100 * found.low:+.1f}, {100 * found.high:+.1f}]"
     return f"{100 * found.value:+.1f}%{interval}"

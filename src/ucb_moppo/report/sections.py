@@ -68,6 +68,12 @@ class Section:
         return self.first.problem
 
 
+def all_labels(sections: Sequence[Section]) -> list[str]:
+    """Every method of several sections once, in the order of a report."""
+    groups = {group.label: group for section in sections for group in section.groups}
+    return [group.label for group in sorted(groups.values(), key=Group.place)]
+
+
 def make_sections(runs: list[ComparedRun]) -> list[Section]:
     """Sort runs by problem and protocol, then into groups that differ in their seed alone."""
     comparable: dict[str, list[ComparedRun]] = {}

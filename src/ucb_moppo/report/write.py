@@ -37,7 +37,7 @@ from ucb_moppo.report.paper_table import paper_table
 from ucb_moppo.report.protocols import USUAL_PROTOCOL
 from ucb_moppo.report.run_tables import points_table, summary_table
 from ucb_moppo.report.runs import ComparedRun, RunData
-from ucb_moppo.report.sections import Section, by_protocol, make_sections
+from ucb_moppo.report.sections import Section, all_labels, by_protocol, make_sections
 from ucb_moppo.report.slug import slug
 from ucb_moppo.report.style import MATPLOTLIB_SETTINGS, Picture, save_picture
 from ucb_moppo.report.table import Table, to_html, write_table
@@ -93,7 +93,7 @@ class ReportWriter:
     def _add_overview(self, protocol: str, sections: list[Section]) -> None:
         """What several problems of one protocol say together."""
         found = [benchmark.overview_table(sections), aggregate_table(sections)]
-        if len(benchmark.all_labels(sections)) > 1:
+        if len(all_labels(sections)) > 1:
             found += comparisons(sections)
         if protocol == USUAL_PROTOCOL:
             title = "All problems"
