@@ -19,19 +19,24 @@ from ucb_moppo.decide.shortlist import compare
 from ucb_moppo.decide.words import describe_outcome, in_short
 from ucb_moppo.report.runs import RunData
 from ucb_moppo.viewer import figures
-from ucb_moppo.viewer.forecaster import NUM_EPISODES, ForecastProgress
-from ucb_moppo.viewer.page_layout import (
-    CLOCK_MS,
+from ucb_moppo.viewer.elements import (
     GRAPH,
     SPOKEN,
     VIDEO_CLOCK_MS,
     alert,
     aria_label,
+    card,
+    download_link,
+    live_page,
     navigation,
+    nothing_yet,
     quiet,
+    rendering_bar,
+    video_player,
 )
+from ucb_moppo.viewer.forecaster import NUM_EPISODES, ForecastProgress
 from ucb_moppo.viewer.renderer import VideoProgress
-from ucb_moppo.viewer.sources import MAIN, RunReading
+from ucb_moppo.viewer.sources import RunReading
 
 RULES = {
     "questions": "Ask me: A or B?",
@@ -47,23 +52,13 @@ NUM_OUTPUTS = 18
 
 def make_layout(reading: RunReading, stamp: str) -> Component:
     """The whole page as it is first sent."""
-    return html.Main(
-        [
-            dcc.Store(id="stamp", data=stamp),
-            dcc.Interval(id="clock", interval=CLOCK_MS),
-            html.Div(page(reading), id="page"),
-        ]
-    )
+    return live_page(page(reading), stamp)
 
 
 def page(reading: RunReading) -> list[Component]:
     """Everything below the stores: the page, or why there is nothing to choose from."""
     if reading.data is None:
-        return [
-            html.H1("Nothing to choose from yet"),
-            alert(reading.fault),
-            quiet("This page looks again by itself."),
-        ]
+        return nothing_yet("Nothing to choose from yet", reading.fault)
     data = reading.data
     return [
         html.Header(
@@ -77,10 +72,6 @@ def page(reading: RunReading) -> list[Component]:
         question_card(),
         html.Div([shortlist_card(), forecast_card()], className="columns even"),
     ]
-
-
-def section(title: str, children: list[Component], **more: Any) -> Component:
-    return html.Section([html.H2(title), *children], className="card", **aria_label(title), **more)
 
 
 # --- what is said ------------------------------------------------------------------------------------------
@@ -102,7 +93,7 @@ def bounds_card(data: RunData) -> Component:
         for j, name in enumerate(data.objectives)
     ]
     table = html.Table([html.Thead(html.Tr(heads)), html.Tbody(rows)], className="bounds")
-    return section("1. What must hold?", [table, html.Div(id="remaining", className="remaining", **SPOKEN)])
+    return card("1. What must hold?", [table, html.Div(id="remaining", className="remaining", **SPOKEN)])
 
 
 def amount_field(kind: str, objective: int, label: str) -> Component:
@@ -125,7 +116,7 @@ def rule_card(data: RunData) -> Component:
     most = dcc.RadioItems(
         [{"label": name, "value": j} for j, name in enumerate(data.objectives)], 0, id="most", inline=True
     )
-    return section(
+    return card(
         "2. How to choose?",
         [
             html.Div(
@@ -141,7 +132,7 @@ def rule_card(data: RunData) -> Component:
 
 def front_card() -> Component:
     words = "Grey is what your bounds exclude. Rings are the short list, the star is its first."
-    return section("The front", [dcc.Graph(id="front", config=GRAPH, style={"height": "26rem"}), quiet(words)])
+    return card("The front", [dcc.Graph(id="front", config=GRAPH, style={"height": "26rem"}), quiet(words)])
 
 
 def question_card() -> Component:
@@ -166,7 +157,7 @@ def question_card() -> Component:
         className="buttons",
     )
     videos = dcc.Checklist([{"label": "with videos", "value": "yes"}], ["yes"], id="with-videos")
-    return section(
+    return card(
         "3. A or B?",
         [
             dcc.Store(id="answers", data=[]),
@@ -183,7 +174,7 @@ def question_card() -> Component:
 
 
 def shortlist_card() -> Component:
-    return section(
+    return card(
         "4. The short list",
         [
             html.Div(id="because", **SPOKEN),
@@ -197,14 +188,14 @@ def shortlist_card() -> Component:
 
 
 def forecast_card() -> Component:
-    return section(
+    return card(
         "5. What it will do",
         [
             dcc.Interval(id="forecast-clock", interval=VIDEO_CLOCK_MS, disabled=True),
             html.Div(
                 [
                     html.Button(f"Run {NUM_EPISODES} fresh episodes", id="forecast-button"),
-                    html.A("Download this policy", id="download", className="button light", href="#", download=""),
+                    download_link(),
                 ],
                 id="deploy",
                 className="buttons",
@@ -306,10 +297,8 @@ def question_video(progress: VideoProgress, row: int) -> list[Component]:
     if progress.state == "failed":
         return [alert(f"No video: {progress.error}")]
     if progress.video is None:
-        bar: dict[str, Any] = {"value": str(progress.share), "max": "1", "aria-label": "rendering"}
-        return [html.Progress(**bar), quiet(f"the video is on its way, {progress.share:.0%}")]
-    source = f"/video/{MAIN}/{row}?{progress.video.name}"
-    return [html.Video(src=source, controls=True, autoPlay=True, muted=True, loop=True)]
+        return [rendering_bar(progress.share), quiet(f"the video is on its way, {progress.share:.0%}")]
+    return [video_player(row, progress.video.name)]
 
 
 # --- what it will do ---------------------------------------------------------------------------------------

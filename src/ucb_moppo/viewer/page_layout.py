@@ -1,9 +1,8 @@
-"""The page's elements: what stands where, with labels and words for those who do not see it."""
+"""The page "Explore the front": what stands where, with labels and words for those who do not see it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from dash import dcc, html
 from dash.development.base_component import Component
@@ -15,15 +14,23 @@ from ucb_moppo.report.protocols import describe_discount
 from ucb_moppo.report.runs import RunData
 from ucb_moppo.report.words import describe_state
 from ucb_moppo.viewer.choice import Choice, Neighbour
+from ucb_moppo.viewer.elements import (
+    GRAPH,
+    SPOKEN,
+    VIDEO_CLOCK_MS,
+    alert,
+    card,
+    download_link,
+    live_page,
+    navigation,
+    nothing_yet,
+    quiet,
+    rendering_bar,
+    video_player,
+)
 from ucb_moppo.viewer.figures import VIEWS
 from ucb_moppo.viewer.renderer import VideoProgress
-from ucb_moppo.viewer.sources import MAIN, RunReading
-
-CLOCK_MS, VIDEO_CLOCK_MS = 2000, 500
-GRAPH: Any = {"displaylogo": False, "responsive": True}
-SPOKEN: dict[str, Any] = {"aria-live": "polite"}
-"""For what changes by itself: screen readers say it."""
-
+from ucb_moppo.viewer.sources import RunReading
 
 POINTS_IN_WORDS = (
     "A point is a policy under one weight, which shows when you point at it and in its colour; the large red mark "
@@ -32,43 +39,15 @@ POINTS_IN_WORDS = (
 LINES_IN_WORDS = "A line or point is a policy under one weight; the thick red one is what your preference picks."
 
 
-PAGES = {"explore": ("Explore the front", "/"), "choose": ("Which policy do I deploy?", "/choose/")}
-"""The viewer's pages: their words and where they are."""
-
-
-def navigation(current: str) -> Component:
-    """Links to all pages; that to this one says so."""
-    here: dict[str, Any] = {"aria-current": "page"}
-    links = [
-        html.A(words, href=place, **(here if name == current else {})) for name, (words, place) in PAGES.items()
-    ]
-    return html.Nav(links, className="pages", **aria_label("Pages"))
-
-
-def aria_label(label: str) -> dict[str, Any]:
-    """A name for a part of the page, which screen readers list."""
-    return {"aria-label": label}
-
-
 def make_layout(reading: RunReading, other: RunData | None, stamp: str) -> Component:
     """The whole page as it is first sent; ``stamp`` tells when the files of its runs change."""
-    return html.Main(
-        [
-            dcc.Store(id="stamp", data=stamp),
-            dcc.Interval(id="clock", interval=CLOCK_MS),
-            html.Div(page(reading, other), id="page"),
-        ]
-    )
+    return live_page(page(reading, other), stamp)
 
 
 def page(reading: RunReading, other: RunData | None) -> list[Component]:
     """Everything below the stores: the viewer, or why there is nothing to view."""
     if reading.data is None:
-        return [
-            html.H1("Nothing to show yet"),
-            alert(reading.fault),
-            quiet("This page looks again by itself."),
-        ]
+        return nothing_yet("Nothing to show yet", reading.fault)
     data = reading.data
     return [
         html.Header(
@@ -82,27 +61,17 @@ def page(reading: RunReading, other: RunData | None) -> list[Component]:
     ]
 
 
-def alert(text: str) -> Component:
-    return html.Div(text, className="alert", role="alert")
-
-
-def quiet(text: str) -> Component:
-    return html.P(text, className="quiet")
-
-
 def left_column(data: RunData) -> Component:
     known = VIEWS.get(min(4, len(data.objectives)), {})
     views = [{"label": label, "value": value} for value, label in known.items()]
     style = {} if views else {"display": "none"}
-    front = html.Section(
+    front = card(
+        "The front",
         [
-            html.H2("The front"),
             html.Div(dcc.RadioItems(views, "flat", id="view", inline=True), style=style),
             dcc.Graph(id="front", config=GRAPH, style={"height": front_height(len(data.objectives))}),
             quiet(LINES_IN_WORDS if len(data.objectives) > 3 else POINTS_IN_WORDS),
         ],
-        className="card",
-        **aria_label("The front"),
     )
     return html.Div([front, history_card(data)])
 
@@ -120,36 +89,12 @@ def right_column(data: RunData) -> Component:
             dcc.Store(id="chosen"),
             dcc.Store(id="video-shown"),
             dcc.Interval(id="video-clock", interval=VIDEO_CLOCK_MS, disabled=True),
-            html.Section(
-                [html.H2("Your preference"), *(slider(data, j, even[j]) for j in range(len(even)))],
-                className="card",
-                **aria_label("Your preference"),
-            ),
-            html.Section(
-                [
-                    html.H2("What it picks"),
-                    html.Div(id="picked", **SPOKEN),
-                    html.P(
-                        html.A(
-                            "Download this policy",
-                            id="download",
-                            className="button light",
-                            href="#",
-                            download="",
-                        )
-                    ),
-                ],
-                className="card",
-                **aria_label("What it picks"),
-            ),
-            html.Section(
-                [
-                    html.H2("Watch it"),
-                    html.Button("Render the video", id="video-button"),
-                    html.Div(id="video", **SPOKEN),
-                ],
-                className="card",
-                **aria_label("Video"),
+            card("Your preference", [slider(data, j, even[j]) for j in range(len(even))]),
+            card("What it picks", [html.Div(id="picked", **SPOKEN), html.P(download_link())]),
+            card(
+                "Watch it",
+                [html.Button("Render the video", id="video-button"), html.Div(id="video", **SPOKEN)],
+                label="Video",
             ),
         ]
     )
@@ -172,15 +117,13 @@ def slider(data: RunData, objective: int, share: float) -> Component:
 def history_card(data: RunData) -> Component:
     last = len(data.metrics) - 1
     control = dcc.Input(id="stage", type="range", min=0, max=last, step=1, value=last)
-    return html.Section(
+    return card(
+        "How the front grew",
         [
-            html.H2("How the front grew"),
             html.Label([html.Span("training stage"), control, html.Output(id="stage-shown")], className="scrubber"),
             dcc.Graph(id="history", config=GRAPH, style={"height": "21rem"}),
             dcc.Graph(id="curve", config=GRAPH, style={"height": "15rem"}),
         ],
-        className="card",
-        **aria_label("How the front grew"),
     )
 
 
@@ -262,16 +205,9 @@ def video_panel(progress: VideoProgress, data: RunData, chosen: Choice, version:
         return [alert(f"No video: {progress.error}")]
     if progress.video is None:
         waits = "Waiting for another video" if progress.state == "waiting" else f"Rendering, {progress.share:.0%}"
-        bar: dict[str, Any] = {"value": str(progress.share), "max": "1", "aria-label": "rendering"}
-        return [html.P([waits], id="video-progress"), html.Progress(**bar)]
+        return [html.P([waits], id="video-progress"), rendering_bar(progress.share)]
     returns = ", ".join(f"{n} {number(r)}" for n, r in zip(data.objectives, progress.video.returns, strict=True))
     return [
-        html.Video(
-            src=f"/video/{MAIN}/{chosen.row}?{version}",
-            controls=True,
-            autoPlay=True,
-            muted=True,
-            loop=True,
-        ),
+        video_player(chosen.row, version),
         quiet(f"Policy {chosen.policy}, the evaluated episode of {progress.video.steps:,} steps: {returns}"),
     ]
