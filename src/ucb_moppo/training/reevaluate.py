@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,8 @@ from numpy.typing import NDArray
 
 from ucb_moppo.config import RunConfig, from_run, resolve
 from ucb_moppo.engine.environments import environments_of
-from ucb_moppo.engine.evaluation import evaluate_apart
-from ucb_moppo.engine.held_out import evaluate_held_out
+from ucb_moppo.engine.evaluation import MakeBatch, evaluate_apart
+from ucb_moppo.engine.held_out import HeldOut, evaluate_held_out
 from ucb_moppo.engine.probes import spread_weights
 from ucb_moppo.errors import ConfigError, RunFormatError
 from ucb_moppo.objectives.indicators import measure
@@ -66,6 +67,31 @@ def check_can_sample(run: Run) -> None:
         )
 
 
+@dataclass(frozen=True)
+class Plan:
+    """How a run is evaluated again: as was asked for, else as in the run."""
+
+    episodes: int
+    """Which the front's members are chosen by."""
+    held_out: int
+    """Others, which these are measured by; 0 to measure nothing again."""
+    sampled: bool
+    discount: float
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluated:
+    """What the front is chosen from."""
+
+    weights: NDArray
+    """[K, W, m]"""
+    returns: NDArray
+    """[K, W, m]"""
+    outcomes: NDArray | None
+    """[K, W, E, m] what a utility that is not linear is taken of."""
+    steps: int
+
+
 def evaluate_run(
     path: Path,
     weights_per_policy: int | None,
@@ -77,12 +103,33 @@ def evaluate_run(
     sampled: bool | None = None,
     discount: float | None = None,
 ) -> dict[str, Any]:
-    """Indicators of a run's policies on ``weights_per_policy`` weights each; the front goes to ``out``.
+    """Evaluate a run's policies on ``weights_per_policy`` weights each: give indicators; the front goes to ``out``.
 
     Its members are chosen by ``episodes`` and measured by ``held_out`` others, if that is not 0. What is None is as
     in the run, so that without changes its own front comes out. Actions that only this evaluation samples are
     measured where they are chosen.
     """
+    check_options(weights_per_policy, episodes, held_out, discount)
+    run = load_run(path)
+    config = load_config(run)
+    plan = make_plan(run, config, episodes, held_out, sampled, discount)
+    weights = subspace_weights(run, weights_per_policy)
+
+    make = partial(environments_of(config), num_threads=threads)
+    evaluated = evaluate_weights(run, config, plan, weights, make)
+    measured = measure_front(run, config, plan, evaluated, make) if plan.held_out else None
+    found = measure_evaluated(run, config, evaluated) if measured is None else measured.indicators
+    if out is not None:
+        reported = None if measured is None else reported_by(measured)
+        write_front(out, weights, evaluated.returns, reported, evaluated.outcomes)
+    steps = evaluated.steps + (0 if measured is None else measured.steps)
+    return describe_evaluation(run, plan, int(weights.shape[1]), steps) | found
+
+
+def check_options(
+    weights_per_policy: int | None, episodes: int | None, held_out: int | None, discount: float | None
+) -> None:
+    """Refuse numbers that make no sense for any run."""
     for name, value in (("weights-per-policy", weights_per_policy), ("episodes", episodes)):
         if value is not None and value < 1:
             raise ConfigError(f"--{name} is {value}; it must be at least 1")
@@ -90,49 +137,70 @@ def evaluate_run(
         raise ConfigError(f"--discount is {discount}; it must lie in (0, 1], 1 for undiscounted returns")
     if held_out is not None and held_out < 0:
         raise ConfigError(f"--held-out is {held_out}; it must be 0 (measure nothing again) or more")
-    run = load_run(path)
-    config, spec = load_config(run), run.spec
-    if discount not in (None, 1.0) and not config.make_goal(spec).is_linear:
+
+
+def make_plan(
+    run: Run,
+    config: RunConfig,
+    episodes: int | None,
+    held_out: int | None,
+    sampled: bool | None,
+    discount: float | None,
+) -> Plan:
+    """Take from the run what was not asked for; refuse what its policies or its utility cannot give."""
+    if discount not in (None, 1.0) and not config.make_goal(run.spec).is_linear:
         raise ConfigError(f"--discount is {discount}, but the run's utility is taken of undiscounted returns")
-    episodes, held_out = episodes or config.episodes, config.held_out if held_out is None else held_out
+    held_out = config.held_out if held_out is None else held_out
     discount = config.evaluation_discount if discount is None else discount
     sampled = config.sampled if sampled is None else sampled
     if sampled:
         check_can_sample(run)
         held_out = held_out if config.sampled else 0
-    weights = subspace_weights(run, weights_per_policy)
+    return Plan(episodes or config.episodes, held_out, sampled, discount)
 
-    make = partial(environments_of(config), num_threads=threads)
-    result = evaluate_apart(load_actors(run), weights, make, episodes, sampled=sampled, discount=discount)
-    goal = config.make_goal(spec)
+
+def evaluate_weights(run: Run, config: RunConfig, plan: Plan, weights: NDArray, make: MakeBatch) -> Evaluated:
+    """Run every policy on its weights [K, W, m]."""
+    result = evaluate_apart(
+        load_actors(run), weights, make, plan.episodes, sampled=plan.sampled, discount=plan.discount
+    )
+    goal = config.make_goal(run.spec)
     outcomes = None if goal.is_linear else goal.outcomes(result.episodes)
-    found = measure(result.returns, spec.reference_point, config.utility_divisions, goal, outcomes)
-    measured = None
-    if held_out:
-        measured = evaluate_held_out(
-            run.tensors(),
-            run.network,
-            weights,
-            result.returns,
-            make,
-            episodes=held_out,
-            reference_point=spec.reference_point,
-            discount=discount,
-            divisions=config.utility_divisions,
-            goal=goal,
-            outcomes=outcomes,
-            sampled=sampled,
-        )
-        found = measured.indicators
-    if out is not None:
-        write_front(out, weights, result.returns, None if measured is None else reported_by(measured), outcomes)
+    return Evaluated(weights, result.returns, outcomes, result.steps)
+
+
+def measure_evaluated(run: Run, config: RunConfig, evaluated: Evaluated) -> dict[str, float]:
+    """Give the indicators of what the front is chosen from."""
+    goal, point = config.make_goal(run.spec), run.spec.reference_point
+    return measure(evaluated.returns, point, config.utility_divisions, goal, evaluated.outcomes)
+
+
+def measure_front(run: Run, config: RunConfig, plan: Plan, evaluated: Evaluated, make: MakeBatch) -> HeldOut:
+    """Measure the front's members by episodes that they were not chosen by."""
+    return evaluate_held_out(
+        run.tensors(),
+        run.network,
+        evaluated.weights,
+        evaluated.returns,
+        make,
+        episodes=plan.held_out,
+        reference_point=run.spec.reference_point,
+        discount=plan.discount,
+        divisions=config.utility_divisions,
+        goal=config.make_goal(run.spec),
+        outcomes=evaluated.outcomes,
+        sampled=plan.sampled,
+    )
+
+
+def describe_evaluation(run: Run, plan: Plan, weights_per_policy: int, steps: int) -> dict[str, Any]:
+    """Say of which run and how the indicators beside this were found."""
     return {
         "run": str(run.path),
-        "weights_per_policy": int(weights.shape[1]),
-        "episodes": episodes,
-        "held_out": held_out,
-        "actions": "sampled" if sampled else "deterministic",
-        "evaluation_discount": discount,
-        "evaluation_steps": result.steps + (0 if measured is None else measured.steps),
-        **found,
+        "weights_per_policy": weights_per_policy,
+        "episodes": plan.episodes,
+        "held_out": plan.held_out,
+        "actions": "sampled" if plan.sampled else "deterministic",
+        "evaluation_discount": plan.discount,
+        "evaluation_steps": steps,
     }
