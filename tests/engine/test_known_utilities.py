@@ -16,6 +16,13 @@ from ucb_moppo.engine.fresh import run_fresh_episodes
 from ucb_moppo.training.reevaluate import load_config
 
 HORIZON = 5
+ONE_PREFERENCE: dict[str, Any] = {
+    "layout": "static",
+    "method": "fixed",
+    "policies": 1,
+    "pivots": ((0.5, 0.5),),
+    "probes": 1,
+}
 TRADE: dict[str, Any] = {
     "steps": 40_000,
     "active": 5,
@@ -118,11 +125,38 @@ def test_by_episode_the_points_of_a_concave_front_are_found_that_no_weight_wants
 
 # --- chance --------------------------------------------------------------------------------------------------
 #
+# Half of the episodes at each end of the concave treasures, (1, −1) and (124, −19), have the mean (62.5, −10): both
+# objectives at 0.5 of the way, where the best of the ten points, (50, −14), has 0.278.
+
+
+def test_a_mean_is_served_by_a_mixture_of_the_ends(tmp_path: Path) -> None:
+    run = ucb_moppo.train(
+        "deep-sea-treasure-concave-v0",
+        out=tmp_path / "run",
+        quiet=True,
+        horizon=30,
+        steps=100_000,
+        held_out=0,
+        episodes=50,
+        utility="chebyshev",
+        ideal=(124.0, -1.0),
+        nadir=(0.0, -19.0),
+        rho=0.0,
+        actions="sampled",
+        gamma=1.0,
+        gae_lambda=1.0,
+        entropy_coefficient=0.02,
+        **ONE_PREFERENCE,
+    )
+    fresh = run_fresh_episodes(run.policy([0.5, 0.5]), environments_of(load_config(run)), 500, sampled=True).returns
+    treasure, time = fresh.mean(axis=0)
+    assert min(treasure / 124, (time + 19) / 18) > 0.4
+    assert np.isin(fresh[:, 0], (1, 124)).mean() > 0.8
+
+
 # Fishwood pays a fish with probability 0.1 by the river or wood with 0.9 in the forest, over 200 steps. Of
 # min(fish, wood/2), the mean is 16.21 at best (dynamic programming over what has accrued), and that of the means
 # 16.36: 0.1 f = 0.45 (200 − f) at f = 163.6. Whoever always does the same has 0.
-
-ONE_PREFERENCE = {"layout": "static", "method": "fixed", "policies": 1, "pivots": ((0.5, 0.5),), "probes": 1}
 
 
 @pytest.mark.parametrize(

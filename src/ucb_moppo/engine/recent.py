@@ -8,15 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
-EPISODES_PER_ENV = 4
-"""That are remembered: a mean of few would be biased through the bend of a utility, one of many is late."""
-MIN_EPISODES, MAX_EPISODES = 100, 1000
+MIN_EPISODES, MAX_EPISODES = 30, 1000
+"""That are remembered: a mean of few is biased through the bend of a utility, one of many is late, and what is
+steered by a late mean swings from one side to the other."""
 STATE = ("preferences", "returns", "counts", "anchors", "evaluated", "offsets", "anchored")
 
 
 def num_remembered(num_envs: int) -> int:
-    """How many episodes of a policy in ``num_envs`` environments count as recent."""
-    return min(max(EPISODES_PER_ENV * num_envs, MIN_EPISODES), MAX_EPISODES)
+    """How many episodes of a policy in ``num_envs`` environments count as recent: one of each."""
+    return min(max(num_envs, MIN_EPISODES), MAX_EPISODES)
 
 
 class RecentReturns:
