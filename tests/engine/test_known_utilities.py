@@ -54,7 +54,7 @@ def played(run: ucb_moppo.Run) -> tuple[NDArray, NDArray]:
 #
 # Trade pays (1 − (1 − u)², 1 − u²) a step, both concave in u, so that nothing is gained by varying it. The weighted
 # sum is best at u = p_1. A floor of ¾ T under the second asks for u ≤ ½: best is min(p_1, ½), for every p. There
-# a unit of the second costs (p_1(1 − ½) − p_2·½)/½ = p_1 − p_2 ≤ 1 of the sum, less than the penalty of 10, so the
+# a unit of the second costs (p_1(1 − ½) − p_2·½)/½ = p_1 − p_2 ≤ 1 of the sum, less than the penalty of 4, so the
 # floor holds.
 
 

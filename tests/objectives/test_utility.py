@@ -68,14 +68,16 @@ def test_achievement_slopes_by_the_objective_that_is_worst_off() -> None:
     np.testing.assert_allclose(chebyshev().utility.gradient(np.array([5.0, 10.0]), EVEN), [0.05, 0.025])
 
 
-def test_floors_cost_ten_times_what_is_lacking() -> None:
-    # ½·(6 + 3) − 10·(4 − 3); at 5 the floor holds.
-    assert floors().utility(np.array([6.0, 3.0]), EVEN) == pytest.approx(4.5 - 10.0)
+def test_floors_cost_four_times_what_is_lacking() -> None:
+    # ½·(6 + 3) − 4·(4 − 3); at 5 the floor holds.
+    assert floors().utility(np.array([6.0, 3.0]), EVEN) == pytest.approx(4.5 - 4.0)
     assert floors().utility(np.array([6.0, 5.0]), EVEN) == pytest.approx(5.5)
-    np.testing.assert_allclose(floors().utility.gradient(np.array([6.0, 3.0]), EVEN), [0.5, 10.5], rtol=1e-6)
-    np.testing.assert_allclose(floors().utility.gradient(np.array([6.0, 5.0]), EVEN), [0.5, 0.5], rtol=1e-6)
+    np.testing.assert_allclose(floors().utility.gradient(np.array([6.0, 2.0]), EVEN), [0.5, 4.5], rtol=1e-6)
+    np.testing.assert_allclose(floors().utility.gradient(np.array([6.0, 6.0]), EVEN), [0.5, 0.5], rtol=1e-6)
+    # It fades over 3% of 4, like 1/(1 + e^−x): 0.12 above the floor 4/(1 + e) is left.
+    np.testing.assert_allclose(floors().utility.gradient(np.array([6.0, 4.12]), EVEN), [0.5, 0.5 + 1.0757657])
     # At the floor itself, half of it.
-    np.testing.assert_allclose(floors().utility.gradient(np.array([6.0, 4.0]), EVEN), [0.5, 5.5])
+    np.testing.assert_allclose(floors().utility.gradient(np.array([6.0, 4.0]), EVEN), [0.5, 2.5])
 
 
 def test_a_direction_is_a_slope_of_one_size_in_units_of_the_objectives() -> None:

@@ -34,7 +34,7 @@ class GoalSettings:
     """For chebyshev: what the mean of the objectives counts beside the one that is worst off."""
     floors: Annotated[tuple[str, ...], "none"] = ()
     """For floors: the least return of an objective, as NAME=VALUE; a part of its name is enough."""
-    floor_penalty: float = 10.0
+    floor_penalty: float = 4.0
     """For floors: what a return below its floor costs, in units of the weighted sum."""
 
     @property

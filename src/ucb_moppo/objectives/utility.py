@@ -23,8 +23,9 @@ FloatArray = NDArray[np.float64]
 
 SMOOTHING = 0.05
 """How far, in normalised units, the slope of a minimum blends from one objective to another."""
-FLOOR_SMOOTHING = 0.005
-"""How far around a floor, in what it rises above the nadir, its slope fades."""
+FLOOR_SMOOTHING = 0.03
+"""How far around a floor, in what it rises above the nadir, its slope fades. A mean return comes to rest where what
+is left of the slope equals what the floor costs elsewhere: somewhat above it, so that episodes keep it, too."""
 DIFFERENCE = 1e-4
 """Of an objective's scale: the step that the slopes of a user's own utility are measured by."""
 
