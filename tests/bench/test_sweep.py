@@ -327,6 +327,9 @@ def test_a_result_without_its_run_is_finished(tmp_path: Path, capsys: Capture) -
 def test_a_result_of_other_settings_is_not_taken_for_the_cell(tmp_path: Path, capsys: Capture) -> None:
     bench(tmp_path, write_spec(tmp_path))
     shutil.rmtree(tmp_path / "runs")
+    # A weighted sum does not look at floors.
+    bench(tmp_path, write_spec(tmp_path, settings=SETTINGS | {"floor_penalty": 7.0}))
+    assert not (tmp_path / "runs").exists()
     with pytest.raises(SystemExit):
         bench(tmp_path, write_spec(tmp_path, settings=SETTINGS | {"gamma": 0.5}))
     assert "fixed-seed0.json holds a run with other settings: ppo gamma: 0.99 is now 0.5" in capsys.readouterr().out

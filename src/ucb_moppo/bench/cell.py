@@ -18,6 +18,7 @@ from ucb_moppo.bench.provenance import UNKNOWN, Provenance, code_version, hardwa
 from ucb_moppo.bench.result import make_result, read_result, write_result
 from ucb_moppo.bench.sweep_file import Cell, cell_config, cell_settings
 from ucb_moppo.errors import DisagreementError, RunFormatError, UcbMoppoError, UnsafeFileError
+from ucb_moppo.objectives.goal_settings import LINEAR
 from ucb_moppo.store.checkpoint import list_checkpoints
 from ucb_moppo.store.guarded import open_log, read_bytes, write_file
 from ucb_moppo.store.layout import CONFIG, SUMMARY
@@ -119,13 +120,22 @@ def is_complete(task: Task, summary: Mapping[str, Any]) -> bool:
 
 def check_same_settings(task: Task, config: Mapping[str, Any], path: Path) -> None:
     """Refuse what has other settings than the cell's; those that a run of an older version lacks do not count."""
-    asked = json.loads(json.dumps(cell_config(task.cell).to_json()))
-    changes = "; ".join(differences(config, _known_to(config, asked)))
+    asked = _that_count(json.loads(json.dumps(cell_config(task.cell).to_json())))
+    found = _that_count(config)
+    changes = "; ".join(differences(found, _known_to(found, asked)))
     if changes:
         raise DisagreementError(
             f"{path} holds a run with other settings: {changes}. Put the sweep's settings back, move that "
             f"away, or name other places with --runs and --out"
         )
+
+
+def _that_count(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A config but for what a weighted sum does not look at, such as the cost of floors."""
+    goal = config.get("goal")
+    if not isinstance(goal, Mapping) or goal.get("utility") != LINEAR:
+        return dict(config)
+    return {**config, "goal": {name: goal[name] for name in ("utility", "actions") if name in goal}}
 
 
 def _known_to(config: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
