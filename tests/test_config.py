@@ -189,14 +189,14 @@ def test_paper_preset_has_the_paper_s_stages() -> None:
 
 def test_tuned_preset_departs_where_measured() -> None:
     paper = PPOSettings()
-    assert default_settings("Swimmer-v2").ppo == dataclasses.replace(paper, gamma=0.999, cells=64)
+    assert default_settings("Swimmer-v2").ppo == dataclasses.replace(paper, gamma=0.9999, cells=64)
     ant = dataclasses.replace(paper, log_std=-1.0, entropy_coefficient=0.005, target_kl=0.02)
     assert default_settings("Ant-v2").ppo == default_settings("mo-ant-v5").ppo == ant
     assert default_settings("HalfCheetah-v2").ppo == dataclasses.replace(paper, gae_lambda=0.9, log_std=-0.7)
     assert default_settings("Walker2d-v2").ppo == dataclasses.replace(paper, gae_lambda=0.9)
     assert default_settings("mo-walker2d-v5").ppo == default_settings("Walker2d-v2").ppo
     assert default_settings("mo-humanoid-v5").ppo == paper
-    assert default_settings("ucb_moppo/Swimmer-v2").ppo.gamma == 0.999
+    assert default_settings("ucb_moppo/Swimmer-v2").ppo.gamma == 0.9999
     assert default_settings("ucb_moppo/Swimmer-v2").problem == "Swimmer-v2"
 
 
@@ -339,7 +339,7 @@ def test_override_finds_the_section() -> None:
     base = default_settings("Swimmer-v2")
     changed = override(base, seed=3, gamma=0.5, probes=4, warmup=None)
     assert (changed.seed, changed.ppo.gamma, changed.search.probes) == (3, 0.5, 4)
-    assert (base.seed, base.ppo.gamma, base.search.probes) == (0, 0.999, None)
+    assert (base.seed, base.ppo.gamma, base.search.probes) == (0, 0.9999, None)
     assert changed.search.warmup is None
     assert override(changed, seed=None) == changed  # None leaves a setting alone
     assert override(base, decay=False).ppo.decay is False  # but False is a value

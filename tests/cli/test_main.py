@@ -189,7 +189,7 @@ def test_presets_change_the_defaults() -> None:
     def settings(*arguments: str) -> RunSettings:
         return cli.parse_train(arguments)[1]
 
-    assert settings("Swimmer-v2").ppo.gamma == 0.999
+    assert settings("Swimmer-v2").ppo.gamma == 0.9999
     assert settings("Swimmer-v2", "--preset", "paper").ppo.gamma == 0.99
     assert settings("--preset=paper", "Swimmer-v2").ppo.gamma == 0.99
     assert settings("Ant-v2").ppo.log_std == -1
@@ -265,7 +265,7 @@ def test_help_for_a_problem_shows_its_defaults(capsys: Capture) -> None:
     def default_of(text: str, option: str) -> str:
         return text.split(f"--{option} ")[1].split("(default: ")[1].split(")")[0]
 
-    assert default_of(help_of(capsys, "train", "Swimmer-v2"), "gamma") == "0.999"
+    assert default_of(help_of(capsys, "train", "Swimmer-v2"), "gamma") == "0.9999"
     assert default_of(help_of(capsys, "train"), "gamma").startswith("0.99; nearer to 1 for")
     assert default_of(help_of(capsys, "train"), "clip") == "0.2"
 

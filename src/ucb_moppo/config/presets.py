@@ -48,7 +48,7 @@ candidate simulated, and Stable-Baselines3's PPO: a constant learning rate, and 
 PAPER_SAMPLES = 2_000_000
 """Training steps of each of the paper's policies."""
 BODIES: dict[str, dict[str, Any]] = {
-    "swimmer": {"gamma": 0.999, "rollout": 100, "cells": 64, "stagger": False},
+    "swimmer": {"gamma": 0.9999, "rollout": 100, "cells": 64, "stagger": False},
     "half cheetah": {"gae_lambda": 0.9, "log_std": -0.7, "rollout": 25},
     "walker": {"gae_lambda": 0.9},
     "ant": {"log_std": -1.0, "rollout": 25, "entropy_coefficient": 0.005, "target_kl": 0.02},
