@@ -10,6 +10,7 @@ the same command goes on where it was stopped.
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import shutil
@@ -122,18 +123,39 @@ def newest_checkpoint(run: Path) -> tuple[int, float] | None:
     return int(names[0].partition("-")[0]), (run / "checkpoints" / names[0]).stat().st_mtime
 
 
+def processor_seconds(pid: int) -> float:
+    """What a process itself has spent so far; its clock, as seconds pass slower on a machine with other work."""
+    try:
+        after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:  # it has ended
+        return math.inf
+    return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def wait_until_spent(process: StartedProcess, seconds: float) -> float:
+    """Wait until a process has spent so many seconds or has ended; what it had spent when last seen."""
+    spent = 0.0
+    while process.wait(0.005) is None:
+        now = processor_seconds(process.pid)
+        spent = max(spent, now if now < math.inf else 0.0)
+        if now >= seconds:
+            break
+    return spent
+
+
 # --- one kill ----------------------------------------------------------------------------------------------
 
 
 def kill_and_resume(
     kind: str, how: dict[str, Any], after: float, place: Place, whole: dict[str, Any]
 ) -> dict[str, Any]:
-    """Kill a run after so many seconds, continue it to the end and compare."""
+    """Kill a run after so many seconds of its processor time, continue it to the end and compare."""
     run = place.path / "run"
     shutil.rmtree(run, ignore_errors=True)
     place.restore_compiled()
     with started(place.starter, *train(kind, run), words=place.words if how["read"] else None) as process:
-        ended_before = process.wait(after) is not None
+        wait_until_spent(process, after)
+        ended_before = process.wait(0) is not None
         saved, sent = newest_checkpoint(run), time.time()
         if not ended_before:
             (os.killpg if how["group"] else os.kill)(process.pid, how["signal"])
@@ -171,25 +193,28 @@ def finish(kind: str, run: Path, place: Place) -> str:
 
 
 def train_whole(kind: str, place: Place) -> dict[str, Any]:
-    """A run that is left alone: what it leaves, how long it takes, and how long its iterations do.
+    """A run that is left alone: what it leaves, what it spends, and how long its iterations take.
 
     The second of two: the first compiles, which those that are killed need not do.
     """
-    run, seconds = place.path / kind.replace(" ", "-"), 0.0
+    run, spent_in_all = place.path / kind.replace(" ", "-"), 0.0
     for _ in range(2):
         shutil.rmtree(run, ignore_errors=True)
-        begun = time.time()
         with started(place.starter, *train(kind, run), words=place.words) as process:
+            spent_in_all = wait_until_spent(process, math.inf)
             code = process.wait(PATIENCE)
         if code:
             raise SystemExit(f"the run of {kind} that is left alone failed: {place.words.read_text()[-500:]}")
-        seconds = time.time() - begun
         place.keep_compiled()
     last = newest_checkpoint(run)
     spent = json.loads((run / "summary.json").read_text())["seconds"]
     iterations = max(1, last[0] if last else 1)
-    pace = {"seconds": seconds, "iterations": iterations, "seconds_per_iteration": spent / iterations}
-    return {"contents": contents(run), **pace}
+    return {
+        "contents": contents(run),
+        "processor_seconds": spent_in_all,
+        "iterations": iterations,
+        "seconds_per_iteration": spent / iterations,
+    }
 
 
 def plan(kills: int, seed: int) -> list[tuple[str, dict[str, Any], float]]:
@@ -211,7 +236,7 @@ def run_campaign(kills: int, seed: int, out: Path | None, max_seconds: float) ->
             if time.monotonic() - begun > max_seconds:
                 break
             whole[kind] = whole.get(kind) or train_whole(kind, place)
-            after = share * whole[kind]["seconds"]
+            after = share * whole[kind]["processor_seconds"]
             found["kills"].append(kill_and_resume(kind, how, after, place, whole[kind]))
             found["figures"] = summarise(found["kills"])
             write_notes(out, found)

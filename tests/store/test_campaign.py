@@ -125,7 +125,7 @@ def test_one_kill_in_the_middle_is_made_good() -> None:
     with trust_kills.Place() as place:
         whole = trust_kills.train_whole("ucb local", place)
         how = {"signal": trust_kills.signal.SIGKILL, "group": True, "read": False}
-        found = trust_kills.kill_and_resume("ucb local", how, 0.8 * whole["seconds"], place, whole)
+        found = trust_kills.kill_and_resume("ucb local", how, 0.8 * whole["processor_seconds"], place, whole)
     assert found["differs"] == []
 
 
