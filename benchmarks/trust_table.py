@@ -1,4 +1,4 @@
-"""The figures of both campaigns, as far as they have come, as tables for docs/run-format.md.
+"""The figures of both campaigns, as far as they have come, as tables for docs/run-format.md, one for each file.
 
 python benchmarks/trust_table.py
 """
@@ -60,8 +60,8 @@ def mutations_table(found: dict[str, Any]) -> str:
 
 def main() -> None:
     for name, make in (("kills", kills_table), ("mutations", mutations_table)):
-        path = RESULTS / f"{name}.json"
-        print(make(json.loads(path.read_text())) if path.exists() else f"{path} is not there yet", end="\n\n")
+        for path in sorted(RESULTS.glob(f"{name}*.json")):
+            print(make(json.loads(path.read_text())), end="\n\n")
 
 
 if __name__ == "__main__":

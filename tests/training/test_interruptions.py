@@ -197,13 +197,24 @@ def start_unread(environment: dict[str, str], *arguments: object) -> subprocess.
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
+@contextmanager
+def heeded(number: int) -> Iterator[None]:
+    """What is started here heeds a signal, also where whoever runs the tests ignores it, as under nohup."""
+    before = signal.signal(number, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_is_heeded_when_the_reader_is_gone(
     whole: Path, tmp_path: Path, environment: dict[str, str], number: int, code: int
 ) -> None:
     """`train … 2>&1 | tee log` and Ctrl-C: the reader is told to stop as well, and is gone first."""
     run = tmp_path / "run"
-    process = start_unread(environment, "train", *tiny_options(steps=STEPS), "--out", run)
+    with heeded(number):
+        process = start_unread(environment, "train", *tiny_options(steps=STEPS), "--out", run)
     wait_until(lambda: list_checkpoints(run)[:1] > ["00000003"], process)  # type: ignore[arg-type]
     assert process.stdout is not None
     process.stdout.close()

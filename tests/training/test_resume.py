@@ -201,7 +201,7 @@ def test_a_changed_setting_is_named_and_refused_unless_told_to(broken: Path) -> 
     edit_config(broken, "ppo", gamma=0.5)
     edit_config(broken, None, seed=3)
     with pytest.raises(
-        DisagreementError, match=r"config ppo gamma: 0\.999 is now 0\.5; config seed: 0 is now 3.*--force"
+        DisagreementError, match=r"config ppo gamma: 0\.9999 is now 0\.5; config seed: 0 is now 3.*--force"
     ):
         resume(broken)
     run = resume(broken, force=True)
