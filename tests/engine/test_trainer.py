@@ -451,6 +451,18 @@ def test_history_grows_before_the_next_choice() -> None:
     assert lengths == [1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("part", [1, 2, 3])
+def test_what_is_known_of_a_stage_does_not_depend_on_its_parts(part: int) -> None:
+    """How many iterations make a part follows from the clock, and sums from their order, to the last bit."""
+    settings = {"method": "random", "resample_iterations": 1, "stage_iterations": 8, "steps": 28 * K * 40}
+    (whole, _), (divided, executor) = make_trainer(**settings), make_trainer(**settings)
+    executor.part_iterations = part
+    for trainer in (whole, divided):
+        list(trainer.run())
+    assert len(whole.density) == 4
+    assert np.stack(whole.density).tobytes() == np.stack(divided.density).tobytes()
+
+
 def test_simulate_evaluates_candidates_and_reports_probes() -> None:
     trainer, executor = make_trainer(candidate_values="simulate")
     records = records_of(trainer)

@@ -226,7 +226,8 @@ class Trainer:
                 weights = np.stack([self._weights(stage, choices, i) for i in iterations])
             with self._timed("training"):
                 self._reports.append(self.executor.train(weights))
-            self._density += sum(self._density_of(stage, row) for row in weights)
+            for row in weights:  # one by one: how many make a part depends on the clock, and sums on their order
+                self._density += self._density_of(stage, row)
             self.iteration += len(iterations)
             yield Iteration(self.iteration)
         return choices.of(self._chosen_at(stage, end - 1))
