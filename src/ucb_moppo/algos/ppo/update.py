@@ -64,9 +64,14 @@ class Minibatch(NamedTuple):
 
 
 def make_optimiser(settings: PPOConfig) -> optax.GradientTransformation:
-    """Adam's direction, after a clip of the gradient's norm; how far to go is for the learning rate to say."""
-    return optax.chain(
-        optax.clip_by_global_norm(settings.max_grad_norm), optax.scale_by_adam(eps=settings.adam_epsilon)
+    """Adam's direction, after a clip of the gradient's norm; how far to go is for the learning rate to say.
+
+    All parameters are one vector to it: eight small arrays a step cost a quarter of the whole update more.
+    """
+    return optax.flatten(
+        optax.chain(
+            optax.clip_by_global_norm(settings.max_grad_norm), optax.scale_by_adam(eps=settings.adam_epsilon)
+        )
     )
 
 
