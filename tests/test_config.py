@@ -176,6 +176,15 @@ def test_what_is_given_is_not_decided() -> None:
     assert (ppo.gamma, ppo.learning_rate, ppo.entropy_coefficient) == (0.5, 0.25, 0.0)
 
 
+@pytest.mark.parametrize(
+    ("problem", "policies"),
+    [("mo-hopper-v5", 36), ("minecart-v0", 36), ("mo-ant-2obj-v5", 10), ("their.own:env-v0", 10)],
+)
+def test_paper_preset_has_steps_for_the_policies_of_any_problem(problem: str, policies: int) -> None:
+    """2·10⁶ samples for each of 3 · 10 policies of two objectives, or of 3 · 36 of three, where these are known."""
+    assert default_settings(problem, "paper").steps == 3 * policies * 2_000_000
+
+
 def test_paper_preset_has_no_entropy_bonus_for_choices_either() -> None:
     choices = dataclasses.replace(make_spec(), action=ActionSpec(True, 4))
     assert resolve(default_settings("minecart-v0", "paper"), choices).ppo.entropy_coefficient == 0.0

@@ -151,8 +151,6 @@ METHODS = Registry(
             "one TD3 policy for every preference, with relabelled replay",
             ours=False,
             published="ucb_moppo.peers.pdmorl.pdmorl_settings:published",
-            packages=_BASELINES,
-            extra="peers",
         ),
         "capql": MethodEntry(
             "ucb_moppo.peers.morl_baselines:CAPQLPeer",

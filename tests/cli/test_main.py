@@ -268,6 +268,7 @@ def test_help_for_a_problem_shows_its_defaults(capsys: Capture) -> None:
     assert default_of(help_of(capsys, "train", "Swimmer-v2"), "gamma") == "0.9999"
     assert default_of(help_of(capsys, "train"), "gamma").startswith("0.99; nearer to 1 for")
     assert default_of(help_of(capsys, "train"), "clip") == "0.2"
+    assert default_of(help_of(capsys, "train"), "acquisition").startswith("hypervolume;")
 
 
 @pytest.mark.parametrize(

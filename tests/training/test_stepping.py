@@ -11,6 +11,8 @@ import pytest
 from trade_runs import NUM_STAGES, PROBLEM, SETTINGS, train_trade
 
 import ucb_moppo
+from ucb_moppo.engine.trainer import Trainer
+from ucb_moppo.envs import measure_scales
 from ucb_moppo.errors import ConfigError
 
 
@@ -34,6 +36,12 @@ def test_stepping_by_hand_finds_what_train_finds_and_writes_nothing(
     assert {name: array.tobytes() for name, array in found.tensors.items()} == {
         name: array.tobytes() for name, array in run.tensors().items()
     }
+
+
+def test_a_trainer_has_the_scales_that_train_measures() -> None:
+    with closing(ucb_moppo.make_trainer("minecart-v0", steps=50_000, executor="local")) as trainer:
+        assert isinstance(trainer, Trainer)
+        assert trainer.config.objective_scales == measure_scales("minecart-v0") != (1.0, 1.0, 1.0)
 
 
 def test_another_trainer_goes_on_from_a_state(tmp_path: Path) -> None:

@@ -14,12 +14,12 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, ValidationError, inspect
 
-from ucb_moppo.config import RunConfig, RunSettings, make_settings, resolve, setting_types, settings_type
+from ucb_moppo.config import RunConfig, RunSettings, make_settings, setting_types, settings_type
 from ucb_moppo.errors import ConfigError, UcbMoppoWarning, nearest_names
 from ucb_moppo.store.layout import directory_name
 from ucb_moppo.store.storage import has_type
 from ucb_moppo.training.imports import announce_imports
-from ucb_moppo.training.train import check_trainable, spec_of
+from ucb_moppo.training.train import decide_run
 
 LISTS = {"problems": str, "methods": str, "seeds": int}
 KEYS = ("name", *LISTS, "steps", "settings", "per_problem", "per_method", "max_seconds")
@@ -84,11 +84,7 @@ def cell_settings(cell: Cell) -> RunSettings:
 def cell_config(cell: Cell) -> RunConfig:
     """Every setting of a cell's run, decided; what is wrong with one is an error that names the cell."""
     try:
-        settings = cell_settings(cell)
-        spec = spec_of(settings)
-        config = resolve(settings, spec)
-        check_trainable(config, spec)
-        return config
+        return decide_run(cell_settings(cell))[0]
     except (ConfigError, OverflowError) as fault:  # JSON has whole numbers of any size
         raise ConfigError(f"cell {cell.name}: {fault}") from fault
 

@@ -286,6 +286,6 @@ class Problems:
     all: bool = False
     """List every MO-Gymnasium id that can be trained too."""
     protocol: Annotated[str, tyro.conf.arg(metavar="{" + ",".join(PROTOCOLS) + "}")] = "gymnasium"
-    """Which variant of the six."""
+    """Which native problems: as Gymnasium, PGMORL or C-MORL set them up."""
     json: bool = False
     """Print the list as JSON."""

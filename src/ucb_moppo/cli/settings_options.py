@@ -65,7 +65,7 @@ def options_type(kind: Any) -> Any:
         if is_dataclass(plain):
             plain, marks = options_type(plain), (tyro.conf.arg(name=""),)  # type: ignore[arg-type]
         else:
-            marks = SPECIAL.get(field.name) or tuple(map(hint, texts))
+            marks = (*SPECIAL.get(field.name, ()), *map(hint, texts))
         annotation: Any = Annotated[(plain, *marks)] if marks else plain
         fields.append((field.name, annotation, _with_default(field)))
     options = dataclasses.make_dataclass(f"{kind.__name__}Options", fields, bases=(kind,), frozen=True)

@@ -16,6 +16,7 @@ from ucb_moppo.config.settings import (
     override,
     settings_type,
 )
+from ucb_moppo.envs import find_problem, published_objectives
 from ucb_moppo.errors import require
 from ucb_moppo.objectives.weights import default_num_policies
 
@@ -75,10 +76,16 @@ def default_settings(problem: str, preset: str = "tuned") -> MoppoSettings:
     settings = MoppoSettings(problem=name, preset=preset)  # type: ignore[arg-type]
     settings.check()
     if preset == "paper":
-        policies = default_num_policies(3 if name == "Hopper-v3" else 2)
+        policies = default_num_policies(count_objectives(name))
         return override(settings, **PAPER, steps=PAPER["replicas"] * policies * PAPER_SAMPLES)
     settings = override(settings, **TUNED.get(name, {}))
     return override(settings, **QUICK) if preset == "quick" else settings
+
+
+def count_objectives(problem: str) -> int:
+    """Objectives of a native or a published problem; two, as most have, of one that nothing is known of here."""
+    native = find_problem(problem)
+    return len(native.objectives if native else published_objectives(problem)) or 2
 
 
 def default_peer_settings(problem: str, preset: str = "tuned") -> PeerSettings:

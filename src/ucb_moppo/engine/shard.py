@@ -95,7 +95,7 @@ class Shard:
         return rollout
 
     def evaluate(self, weights: NDArray, episodes: int, tensors: Tensors | None = None) -> Evaluation:
-        """Deterministic episodes of every policy under its weights [K, W, m]; NaN for those that diverged.
+        """Episodes of every policy under its weights [K, W, m]; NaN for those that diverged.
 
         ``tensors`` act where policies are led; who leads them judges by what comes out.
         """

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ucb_moppo.envs.base import ADAPTER_PREFIX, BatchEnv, Step, check_count, check_reference_point
+from ucb_moppo.envs.known import published_objectives
 from ucb_moppo.envs.mo_mujoco import CMORL_PROBLEMS, MO_PROBLEMS
 from ucb_moppo.envs.pgmorl import PGMORL_PROBLEMS
 from ucb_moppo.envs.problems import PROBLEMS, MujocoProblem, describe_problem, load_model
@@ -31,6 +32,7 @@ __all__ = [
     "make_batch",
     "make_spec",
     "measure_scales",
+    "published_objectives",
 ]
 
 PROTOCOLS: dict[str, dict[str, MujocoProblem]] = {

@@ -59,3 +59,9 @@ KNOWN: dict[str, Known] = {
 def without_version(env_id: str) -> str:
     """The name an environment has in ``KNOWN``: "mo-hopper-v5" is "mo-hopper" there."""
     return re.sub(r"-v\d+$", "", env_id)
+
+
+def published_objectives(env_id: str) -> tuple[str, ...]:
+    """Names of an environment's objectives; none where nothing is published about it."""
+    known = KNOWN.get(without_version(env_id))
+    return known.objectives if known else ()

@@ -51,7 +51,7 @@ def hypervolume(points: ArrayLike, reference_point: ArrayLike) -> float:
     """Volume dominated by ``points`` [n, m] above ``reference_point`` [m]; 0 for no points.
 
     A point that is not above the reference in every objective encloses no volume and adds nothing. Of many points
-    in seven or more objectives it is an estimate: see `measure_volume`.
+    in six or more objectives it is an estimate: see `measure_volume`.
     """
     return measure_volume(points, reference_point).value
 

@@ -39,10 +39,7 @@ def train_run(
 ) -> Run:
     """Train what ``settings`` say into the directory ``out``; everything wrong with them is found first."""
     deadline = Deadline(max_seconds)
-    spec = spec_of(settings)
-    config = resolve(with_scales(settings), spec)
-    spec = as_seen(spec, config)
-    check_trainable(config, spec)
+    config, spec = decide_run(settings)
     path = Path(out) if out is not None else fresh_directory(config.problem, config.method, config.seed)
     check_directory(path)
     with locked(path):
@@ -52,11 +49,16 @@ def train_run(
 
 def prepare_learner(settings: RunSettings) -> Learner:
     """What trains as ``settings`` say, to be stepped by hand: nothing is written, and the caller closes it."""
+    return make_learner(*decide_run(settings), perf_counter())
+
+
+def decide_run(settings: RunSettings) -> tuple[RunConfig, EnvSpec]:
+    """What a run of these settings is, with nothing left open, and the problem as its policies see it."""
     spec = spec_of(settings)
-    config = resolve(settings, spec)
+    config = resolve(with_scales(settings), spec)
     spec = as_seen(spec, config)
     check_trainable(config, spec)
-    return make_learner(config, spec, perf_counter())
+    return config, spec
 
 
 def spec_of(settings: RunSettings) -> EnvSpec:
