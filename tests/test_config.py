@@ -6,6 +6,7 @@ import dataclasses
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,7 +21,7 @@ from ucb_moppo.config import (
     override,
     resolve,
 )
-from ucb_moppo.config.resolved import MIN_ITERATIONS, Effort, decide_evaluation
+from ucb_moppo.config.resolved import MIN_ITERATIONS, Effort, decide_evaluation, decide_learning
 from ucb_moppo.envs import PROBLEMS
 from ucb_moppo.errors import ConfigError
 from ucb_moppo.spec import ActionSpec, EnvSpec
@@ -174,6 +175,38 @@ def test_what_is_given_is_not_decided() -> None:
     given = {"gamma": 0.5, "learning_rate": 0.25, "entropy_coefficient": 0.0}
     ppo = resolve(override(default_settings("my_lab:Env-v0"), **given), spec).ppo
     assert (ppo.gamma, ppo.learning_rate, ppo.entropy_coefficient) == (0.5, 0.25, 0.0)
+
+
+@pytest.mark.parametrize("preset", ["tuned", "paper"])
+def test_esr_has_no_discount_whatever_the_preset_has_for_a_sum(preset: str) -> None:
+    """The swimmer's is 0.9999, the paper's 0.99; one that is given stands."""
+    for given_gamma, expected in ((None, 1.0), (0.9, 0.9)):
+        settings = make_settings(
+            "Swimmer-v2", preset=preset, utility="floors", floors=("1=2",), criterion="esr", gamma=given_gamma
+        )
+        assert decide_learning(settings.ppo, make_spec(), settings.goal).gamma == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "wanted"),
+    [
+        ("decay", "off", "true or false"),
+        ("normalise_observations", "False", "true or false"),
+        ("steps", 2e6, "a whole number"),
+        ("steps", "2M", "a whole number"),
+        ("policies", 4.5, "a whole number"),
+        ("gamma", "high", "a number"),
+        ("reference_point", 5, "a list"),
+    ],
+)
+def test_a_setting_of_another_kind_is_refused(name: str, value: Any, wanted: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name} is {value!r}; it must be {wanted}"):
+        override(default_settings("Swimmer-v2"), **{name: value})
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    found = override(default_settings("Swimmer-v2"), steps=np.int64(60_000), gamma=np.float32(0.5))
+    assert (found.steps, found.ppo.gamma, type(found.steps)) == (60_000, 0.5, int)
 
 
 @pytest.mark.parametrize(

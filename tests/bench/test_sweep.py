@@ -304,6 +304,25 @@ def test_a_run_that_its_time_ended_is_finished_for_the_same_time(
     assert cell.is_complete(timed_task(tmp_path, limit, noted), summary) == ended
 
 
+def test_a_longer_limit_counts_only_when_the_run_has_had_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Interrupted while it goes on for 90 seconds, it is still what 60 have ended."""
+    task, stopped = timed_task(tmp_path, 90, 60), {"finished": False, "stopped": "max_seconds"}
+    monkeypatch.setattr(cell, "list_checkpoints", lambda run: [run])
+
+    def interrupt(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cell, "resume_run", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        cell.train_cell(task, "broken")
+    assert not cell.is_complete(task, stopped)
+    monkeypatch.setattr(cell, "resume_run", lambda *_, **__: None)
+    cell.train_cell(task, "broken")
+    assert cell.is_complete(task, stopped)
+
+
 def test_a_result_without_its_run_is_finished(tmp_path: Path, capsys: Capture) -> None:
     """Results come from another machine with the repository; the runs behind them do not."""
     spec = write_spec(tmp_path, seeds=[0, 1])

@@ -48,6 +48,17 @@ def test_seeds_are_paired_and_those_that_one_method_lacks_are_left_out(tmp_path:
     assert table.plain[1][0][:4] == ("HV", "ucb", "random", 2)
 
 
+def test_a_run_that_failed_is_not_left_out_of_a_ratio(tmp_path: Path) -> None:
+    """110 and 112 against 100 are +11%, but a third seed has come to nothing: there is no ratio to show."""
+    write_results(tmp_path, "Swimmer-v2", "ucb", [110, 112, 0])
+    write_results(tmp_path, "Swimmer-v2", "random", [100, 100, 100])
+    table = paired_table(make_sections(load_all([tmp_path])))
+    assert table is not None
+    rows = {row[:2]: row[2:] for row in table.rows}
+    assert rows["HV", "ucb"] == ("–", "–")
+    assert "a value is not positive" in table.note
+
+
 def test_without_a_common_seed_there_is_no_table(tmp_path: Path) -> None:
     write_results(tmp_path, "Swimmer-v2", "ucb", [110])
     assert paired_table(make_sections(load_all([tmp_path]))) is None

@@ -25,6 +25,14 @@ def test_groups_name_settings_that_differ(tmp_path):
     assert [group.label for group in make_groups(runs)] == ["ucb (gamma 0.5)", "ucb (gamma 0.99)"]
 
 
+def test_what_a_weighted_sum_does_not_look_at_tells_no_runs_apart(tmp_path):
+    for seed, penalty in enumerate((10.0, 4.0)):
+        goal = {"utility": "linear", "actions": "deterministic", "floor_penalty": penalty}
+        config = {"problem": "p", "horizon": 1000, "steps": 2000, "search": {}, "goal": goal}
+        write_result(tmp_path / f"{seed}.json", sample_result(seed=seed, config=config))
+    assert [(group.label, group.seeds) for group in make_groups(load_all([tmp_path]))] == [("ucb", [0, 1])]
+
+
 def test_horizons_do_not_share_a_section(tmp_path):
     runs = load_all(
         [

@@ -70,6 +70,7 @@ def test_questions_answers_undo_and_the_short_list(run):
     assert sorted(decision.shortlist) == [0, 1, 3]
     assert decision.compare(0, 3) == "75% less speed, 300% more energy"
     assert decision.take(3).row == 3
+    assert (decision.take(decision.row).reason, decision.take(3).reason) == (decision.reason, "you took it")
     with pytest.raises(ConfigError, match="row 2 is not on the front"):
         decision.take(2)
 

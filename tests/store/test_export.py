@@ -20,6 +20,7 @@ from ucb_moppo.policy.networks import PAPER_NETWORK, Activation, Network, init_p
 from ucb_moppo.policy.policy import Policy
 from ucb_moppo.spec import ActionSpec, EnvSpec, ObservationPart
 from ucb_moppo.store.export import find_policy, round_inwards
+from ucb_moppo.store.run import measured_rows
 
 COUNT = 1000
 BOX = ActionSpec(False, 3, (-2.0, -0.3, -np.inf), (4.0, 0.1, np.inf))
@@ -281,11 +282,14 @@ def test_a_preference_finds_what_run_policy_finds(run: ucb_moppo.Run) -> None:
         assert (found.index, found.weight.tolist()) == (expected.index, expected.weight.tolist())
 
 
-def test_an_index_finds_that_policy_at_its_best_evaluated_weight(run: ucb_moppo.Run) -> None:
-    everything, wanted = run.chosen_by(), np.array([0.4, 0.6])
+def test_an_index_finds_that_policy_at_its_best_measured_weight(run: ucb_moppo.Run) -> None:
+    """By held-out values where it has any; one that is not on the front by what stages have seen of it."""
+    everything, seen, wanted = run.evaluated(), run.chosen_by(), np.array([0.4, 0.6])
     for index in range(run.num_policies):
         own = np.flatnonzero(everything.policy == index)
-        best = max(own, key=lambda row: float(everything.returns[row] @ wanted))
+        measured = own[measured_rows(run.table())[own]]
+        known = everything if len(measured) else seen
+        best = max(measured if len(measured) else own, key=lambda row: float(known.returns[row] @ wanted))
         policy = find_policy(run.path, wanted, index, "evaluated")
         assert policy.index == index
         assert policy.weight.tolist() == everything.weights[best].tolist()

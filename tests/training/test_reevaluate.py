@@ -19,12 +19,15 @@ from ucb_moppo.envs import make_batch
 from ucb_moppo.objectives.pareto import hypervolume, nondominated
 from ucb_moppo.objectives.weights import make_decomposition
 from ucb_moppo.policy.actors import actors_from_tensors
+from ucb_moppo.report.load import load_data
 from ucb_moppo.seeding import HELD_OUT
+from ucb_moppo.store.run import measured_rows, measured_values
 from ucb_moppo.store.writer import Reported, front_csv
 from ucb_moppo.training.reevaluate import evaluate_run
 from ucb_moppo.training.reporter import Silent
 from ucb_moppo.training.resume import resume_run
 from ucb_moppo.training.train import train_run
+from ucb_moppo.viewer.choice import choose
 
 HORIZON, EPISODES = 20, 3
 # Ten iterations in stages of two, one policy for both sub-spaces until the sixth.
@@ -68,6 +71,25 @@ def test_front_is_chosen_by_what_stages_saw_and_shows_what_others_measured(run: 
     np.testing.assert_array_equal(returns[~members], chosen_by[~members])
     assert not np.array_equal(returns[members], chosen_by[members])
     np.testing.assert_array_equal(run.front().returns, returns[members])
+
+
+def test_a_preference_gets_the_member_that_held_out_episodes_speak_for(run: ucb_moppo.Run) -> None:
+    """Not the pair that a few episodes of a stage have flattered; and the page picks the same as ``policy``."""
+    front, data = run.front(), load_data(run.path)
+    for first in np.linspace(0, 1, 11):
+        preference = np.array([first, 1 - first])
+        found = run.policy(preference, "evaluated")
+        assert found.expected_returns @ preference == pytest.approx((front.returns @ preference).max(), abs=1e-12)
+        assert choose(data, preference).weight.tolist() == found.weight.tolist()
+
+
+def test_before_anything_is_measured_a_preference_goes_by_what_stages_saw() -> None:
+    nothing = {"policy": np.zeros(2), "error_1": np.full(2, np.nan), "error_2": np.full(2, np.nan)}
+    assert measured_rows(nothing).all()
+    assert measured_rows({"policy": np.zeros(2)}).all()
+    returns = np.array([[1.0, 0.0], [3.0, 0.0]])
+    found = measured_values(returns, np.array([True, False]), np.array([0.5, 0.5]))
+    assert found.tolist() == [0.5, -np.inf]
 
 
 def test_summary_is_of_the_held_out_values(run: ucb_moppo.Run) -> None:

@@ -17,8 +17,8 @@ import msgspec
 from ucb_moppo.bench.provenance import UNKNOWN, Provenance, code_version, hardware
 from ucb_moppo.bench.result import make_result, read_result, write_result
 from ucb_moppo.bench.sweep_file import Cell, cell_config, cell_settings
+from ucb_moppo.config import settings_that_count
 from ucb_moppo.errors import DisagreementError, RunFormatError, UcbMoppoError, UnsafeFileError
-from ucb_moppo.objectives.goal_settings import LINEAR
 from ucb_moppo.store.checkpoint import list_checkpoints
 from ucb_moppo.store.guarded import open_log, read_bytes, write_file
 from ucb_moppo.store.layout import CONFIG, SUMMARY
@@ -120,22 +120,14 @@ def is_complete(task: Task, summary: Mapping[str, Any]) -> bool:
 
 def check_same_settings(task: Task, config: Mapping[str, Any], path: Path) -> None:
     """Refuse what has other settings than the cell's; those that a run of an older version lacks do not count."""
-    asked = _that_count(json.loads(json.dumps(cell_config(task.cell).to_json())))
-    found = _that_count(config)
+    asked = settings_that_count(json.loads(json.dumps(cell_config(task.cell).to_json())))
+    found = settings_that_count(config)
     changes = "; ".join(differences(found, _known_to(found, asked)))
     if changes:
         raise DisagreementError(
             f"{path} holds a run with other settings: {changes}. Put the sweep's settings back, move that "
             f"away, or name other places with --runs and --out"
         )
-
-
-def _that_count(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A config but for what a weighted sum does not look at, such as the cost of floors."""
-    goal = config.get("goal")
-    if not isinstance(goal, Mapping) or goal.get("utility") != LINEAR:
-        return dict(config)
-    return {**config, "goal": {name: goal[name] for name in ("utility", "actions") if name in goal}}
 
 
 def _known_to(config: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -170,11 +162,14 @@ def train_cell(task: Task, state: State) -> None:
         with locked(task.run):  # refused if another process is at it
             pass
     limit, continues = task.cell.max_seconds, state == "broken" and bool(list_checkpoints(task.run))
-    record_provenance(task, continues)
     if continues:
+        # What an earlier limit has ended says so until it has gone on to its end: only then the new limit counts.
+        record_provenance(task, continues, read_provenance(task).max_seconds)
         spent = read_progress(task).seconds or 0.0
         resume_run(task.run, Silent(), max_seconds=None if limit is None else max(1.0, limit - spent))
+        record_provenance(task, continues, limit)
         return
+    record_provenance(task, continues, limit)
     if task.run.exists():
         move_aside(task.run)
     train_run(cell_settings(task.cell), task.run, Silent(), limit)
@@ -188,14 +183,14 @@ def move_aside(run: Path) -> None:
     run.rename(aside)
 
 
-def record_provenance(task: Task, continues: bool) -> None:
+def record_provenance(task: Task, continues: bool, limit: float | None) -> None:
     """Note the code, the hardware and the time given; a run continued by other code has been made by both."""
     commit = code_version()
     if continues:
         before = read_provenance(task).commit
         commit = commit if before.endswith(commit) else f"{before}, then {commit}"
     task.provenance.parent.mkdir(parents=True, exist_ok=True)
-    noted = Provenance(commit, hardware(), task.cell.max_seconds)
+    noted = Provenance(commit, hardware(), limit)
     write_file(task.provenance, dump_json(msgspec.structs.asdict(noted)))
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta, ValidationError, inspect
+from msgspec import Meta
 
 from ucb_moppo.config import RunConfig, RunSettings, make_settings, setting_types, settings_type
 from ucb_moppo.errors import ConfigError, UcbMoppoWarning, nearest_names
@@ -74,7 +74,6 @@ class SweepSpec:
 def cell_settings(cell: Cell) -> RunSettings:
     """What a cell's run is told; refused where a setting has another type than its own."""
     known = setting_types(settings_type(cell.method))
-    check_types(cell.settings, known)
     # One shard unless told otherwise: left open, their number and with it the last bits of a result would hang on
     # the cores that a cell happens to get.
     usual = {"shards": 1} if "shards" in known else {}
@@ -187,33 +186,3 @@ def check_cells(cells: Sequence[Cell]) -> None:
 def evaluated_weights(config: RunConfig) -> tuple[int, int]:
     """Sub-spaces and weights in each that a run is evaluated on."""
     return config.division.policies, config.division.probes
-
-
-def check_types(settings: Mapping[str, Any], types: Mapping[str, Any]) -> None:
-    """Refuse settings of another type than theirs, e.g. 2.5e6 or "2500000" steps."""
-    for name, value in settings.items():
-        info = inspect.type_info(types.get(name, Any))
-        if isinstance(value, str) and isinstance(info, inspect.LiteralType):
-            continue  # which names there are is the config's to say: it knows the nearest
-        try:
-            msgspec.convert(value, types.get(name, Any))
-        except ValidationError as fault:
-            within = f" ({fault})" if isinstance(value, list) else ""
-            raise ConfigError(f"{name} is {value!r}; it must be {describe_type(info)}{within}") from fault
-
-
-WORDS: dict[type[inspect.Type], str] = {
-    inspect.IntType: "a whole number",
-    inspect.FloatType: "a number",
-    inspect.StrType: "text",
-    inspect.LiteralType: "text",
-    inspect.BoolType: "true or false",
-    inspect.VarTupleType: "a list",
-    inspect.NoneType: "null",
-}
-
-
-def describe_type(info: inspect.Type) -> str:
-    """What a setting must be, in words."""
-    kinds = info.types if isinstance(info, inspect.UnionType) else (info,)
-    return " or ".join(WORDS.get(type(kind), "an object") for kind in kinds)

@@ -263,7 +263,7 @@ def print_decision(decision: Decision, forecast: Forecast | None, console: Conso
     """Which policy, why, what it costs to have more, and what it will do."""
     policy = decision.policy
     weight = ", ".join(f"{x:.3f}" for x in policy.weight)
-    console.print(plain(f"Row {decision.row} (policy {policy.index} under weight {weight}): {why(decision)}."))
+    console.print(plain(f"Row {decision.row} (policy {policy.index} under weight {weight}): {decision.reason}."))
     console.print(plain(f"Measured: {decision.describe(decision.row)}"))
     for words in decision.exchange():
         console.print(plain(f"Next to it on the front, {words}"))
@@ -271,12 +271,6 @@ def print_decision(decision: Decision, forecast: Forecast | None, console: Conso
         console.print(forecast_on_terminal(forecast))
         for words in describe_chances(forecast, decision.advice.bounds):
             console.print(plain(words))
-
-
-def why(decision: Decision) -> str:
-    """Why this one; whoever took another than was advised has their reasons."""
-    advised = decision.advice.outcomes.rows[decision.advice.shortlist[0]]
-    return decision.reason if decision.row == advised else "you took it"
 
 
 def forecast_on_terminal(forecast: Forecast) -> Table:

@@ -44,7 +44,7 @@ from ucb_moppo.cli.options import (
     View,
 )
 from ucb_moppo.cli.settings_options import to_options, to_settings
-from ucb_moppo.config import RunSettings, from_json, override, settings_type
+from ucb_moppo.config import RunSettings, from_json, leave_discount_open, override, settings_type
 from ucb_moppo.errors import ConfigError, UcbMoppoError, UcbMoppoWarning, nearest_names
 from ucb_moppo.registry import INDICATORS
 from ucb_moppo.runtime.place import SAFE_PATH
@@ -192,6 +192,8 @@ def parse_train(argv: Sequence[str]) -> tuple[Train[Any], RunSettings]:
     choice = parse_options(argv, usage, from_json(data if file else {"problem": ""} | data))
     settings = to_settings(choice.settings, kind)
     settings.check()
+    if named_option(argv, "--gamma") is None and "gamma" not in {**file, **file.get("ppo", {})}:
+        settings = leave_discount_open(settings)
     return choice, override(settings, **read_settings(choice.set))
 
 

@@ -3,7 +3,7 @@
 ``config.json`` of a run holds what was decided. May import the root, and of other rooms what is to be set there.
 """
 
-from ucb_moppo.config.presets import default_settings, from_json, from_run, make_settings
+from ucb_moppo.config.presets import default_settings, from_json, from_run, leave_discount_open, make_settings
 from ucb_moppo.config.published import published_settings
 from ucb_moppo.config.resolved import Division, MoppoConfig, PeerConfig, RunConfig, resolve
 from ucb_moppo.config.settings import (
@@ -13,6 +13,7 @@ from ucb_moppo.config.settings import (
     RunSettings,
     override,
     setting_types,
+    settings_that_count,
     settings_type,
 )
 
@@ -28,10 +29,12 @@ __all__ = [
     "default_settings",
     "from_json",
     "from_run",
+    "leave_discount_open",
     "make_settings",
     "override",
     "published_settings",
     "resolve",
     "setting_types",
+    "settings_that_count",
     "settings_type",
 ]

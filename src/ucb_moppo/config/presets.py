@@ -104,7 +104,15 @@ def make_settings(
     problem: str, method: str = "ucb", preset: str = "tuned", **changes: Any
 ) -> MoppoSettings | PeerSettings:
     """Settings by name, over the preset's; of another's method, those of its own among them."""
-    return override(DEFAULTS[settings_type(method)](problem, preset), method=method, **changes)
+    settings = override(DEFAULTS[settings_type(method)](problem, preset), method=method, **changes)
+    return settings if changes.get("gamma") is not None else leave_discount_open(settings)
+
+
+def leave_discount_open(settings: MoppoSettings | PeerSettings) -> MoppoSettings | PeerSettings:
+    """Forget a preset's discount where it is one for sums: differences of a utility add up to it without any."""
+    if not isinstance(settings, MoppoSettings) or settings.goal.criterion != "esr":
+        return settings
+    return dataclasses.replace(settings, ppo=dataclasses.replace(settings.ppo, gamma=None))
 
 
 def from_run(config: Mapping[str, Any]) -> MoppoSettings | PeerSettings:
@@ -122,4 +130,5 @@ def from_json(data: Mapping[str, Any]) -> MoppoSettings | PeerSettings:
     settings = make_settings(**chosen)
     if OWN in data:  # they may bear any name, also that of a setting of the run
         settings = dataclasses.replace(settings, **settings.take_unknown(dict(data[OWN]), known=()))
-    return override(settings, **flat)
+    settings = override(settings, **flat)
+    return settings if flat.get("gamma") is not None else leave_discount_open(settings)

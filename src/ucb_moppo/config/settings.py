@@ -13,10 +13,13 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
 
+import numpy as np
+
 from ucb_moppo.algos.ppo.ppo_settings import PPOSettings, check_ppo
+from ucb_moppo.config.kinds import check_types
 from ucb_moppo.envs import PROTOCOLS
 from ucb_moppo.errors import ConfigError, nearest_names, require
-from ucb_moppo.objectives.goal_settings import GoalSettings, check_goal
+from ucb_moppo.objectives.goal_settings import LINEAR, GoalSettings, check_goal
 from ucb_moppo.registry import (
     ACQUISITIONS,
     EXECUTORS,
@@ -210,7 +213,8 @@ def setting_types(kind: type[RunSettings]) -> dict[str, Any]:
 
 def override(settings: Settings, /, **changes: Any) -> Settings:
     """``settings`` with some replaced by name, whichever section they belong to; None leaves one alone."""
-    changes = {name: _tupled(value) for name, value in changes.items() if value is not None}
+    changes = {name: _plain(value) for name, value in changes.items() if value is not None}
+    check_types(changes, setting_types(type(settings)))
     holders = {section: getattr(settings, section) for section in SECTIONS if hasattr(settings, section)}
     own = {f.name for f in dataclasses.fields(settings)} - {*holders, OWN}
     known = own | {f.name for holder in holders.values() for f in dataclasses.fields(holder)}
@@ -225,8 +229,19 @@ def override(settings: Settings, /, **changes: Any) -> Settings:
     return changed
 
 
-def _tupled(value: Any) -> Any:
-    return tuple(_tupled(item) for item in value) if isinstance(value, (list, tuple)) else value
+def _plain(value: Any) -> Any:
+    """Lists as tuples, numbers of numpy as Python's own."""
+    if isinstance(value, list | tuple):
+        return tuple(_plain(item) for item in value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def settings_that_count(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A config as plain data, but for what a weighted sum does not look at, such as the cost of floors."""
+    goal = config.get("goal")
+    if not isinstance(goal, Mapping) or goal.get("utility") != LINEAR:
+        return dict(config)
+    return {**config, "goal": {name: goal[name] for name in ("utility", "actions") if name in goal}}
 
 
 def fields_of(holder: Any) -> dict[str, Any]:

@@ -179,8 +179,8 @@ def _probability_cell(one: Probability) -> str:
 
 
 def best_hypervolume(section: Section) -> float:
-    """The highest that any run of the section has at its end."""
-    return float(np.nanmax(np.concatenate([group.values("hypervolume") for group in section.groups])))
+    """The highest on any curve of the section: what curves reach is compared with what curves reach."""
+    return float(np.nanmax(np.concatenate([run.series("hypervolume") for g in section.groups for run in g.runs])))
 
 
 def costs_to_share(run: ComparedRun, section: Section, share: float) -> tuple[float, float]:
@@ -191,7 +191,7 @@ def costs_to_share(run: ComparedRun, section: Section, share: float) -> tuple[fl
 
 
 def efficiency_table(section: Section) -> Table:
-    """Environment steps and seconds to given shares of the best HV: the honest measure of efficiency."""
+    """Environment steps and seconds to given shares of the best HV."""
     rows, plain = [], []
     for group in section.groups:
         cells = []
@@ -210,7 +210,8 @@ def efficiency_table(section: Section) -> Table:
         f"Environment steps and seconds to shares of the best hypervolume on {section.title}",
         ("method", *heads),
         tuple(rows),
-        f"Shares of {best}, the best final HV of any run here. Counted are all environment steps (training, "
+        f"Shares of {best}, the best HV of any evaluation here, by the episodes that stages choose by "
+        "(so are curves; final tables are of held-out ones). Counted are all environment steps (training, "
         "pre-training, evaluation) up to the first evaluation that has reached the share; nothing is interpolated. "
         "Median over seeds, with how many of them reached it; a seed that did not counts as later than all that "
         "did. Seconds compare only runs on the same hardware.",
@@ -224,6 +225,11 @@ def _reached_cell(costs: Sequence[float], unit: str) -> str:
     return f"{cost} ({count} of {len(costs)})"
 
 
+def all_steps_taken(run: ComparedRun) -> int:
+    """Environment steps of every kind until the end, the last evaluation's among them."""
+    return sum(int(run.summary.get(f"{kind}_steps") or 0) for kind in STEP_KINDS)
+
+
 def costs_table(section: Section) -> Table:
     """Environment steps by kind, time, and what the runs were made with."""
     rows = tuple(
@@ -231,7 +237,7 @@ def costs_table(section: Section) -> Table:
             group.label,
             str(len(group.runs)),
             *(_mean_cell(group, f"{kind}_steps") for kind in STEP_KINDS),
-            number(float(np.mean([run.all_steps[-1] for run in group.runs])), digits=0),
+            number(float(np.mean([all_steps_taken(run) for run in group.runs])), digits=0),
             _mean_cell(group, "seconds"),
             f"{sum(bool(run.summary.get('finished')) for run in group.runs)} of {len(group.runs)}",
         )

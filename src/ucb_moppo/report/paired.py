@@ -16,7 +16,10 @@ from ucb_moppo.report.versus import Versus, versus_table
 
 
 class Change(NamedTuple):
-    """What one method has more than another, as a share; the interval is NaN where no problem has two pairs."""
+    """What one method has more than another, as a share; NaN where a value is not positive.
+
+    The interval is NaN where a problem has a single pair.
+    """
 
     value: float
     low: float
@@ -25,13 +28,16 @@ class Change(NamedTuple):
 
 
 def paired_logs(section: Section, name: str, label: str, other: str) -> NDArray:
-    """[n] log ratios of an indicator of two methods on a problem, of the seeds that both have."""
+    """[n] log ratios of an indicator of two methods on a problem, of the seeds that both have.
+
+    NaN for a pair with a value that is not positive, so that a failure is never left out.
+    """
     groups = {group.label: group for group in section.groups}
     if label not in groups or other not in groups:
         return np.empty(0)
     ours, theirs = (dict(zip(groups[one].seeds, groups[one].values(name), strict=True)) for one in (label, other))
     pairs = [(ours[seed], theirs[seed]) for seed in sorted(ours.keys() & theirs.keys())]
-    return np.array([np.log(a / b) for a, b in pairs if min(a, b) > 0 and np.isfinite([a, b]).all()])
+    return np.array([np.log(a / b) if min(a, b) > 0 and np.isfinite([a, b]).all() else np.nan for a, b in pairs])
 
 
 def mean_change(strata: Sequence[NDArray]) -> Change:
@@ -69,12 +75,14 @@ def paired_table(sections: Sequence[Section]) -> Table | None:
         title="Seed by seed",
         note="How much more the method of the row has than that of the column where both ran the same seed: the "
         f"mean of log ratios{', problems counting alike' if len(sections) > 1 else ''}, as a percentage. Brackets: "
-        f"{CONFIDENCE:.0%} Student interval.",
+        f"{CONFIDENCE:.0%} Student interval. No number: a value is not positive, and has no ratio.",
         fields=("pairs", "change", "low", "high"),
     )
     return table if table.plain is not None and table.plain[1] else None
 
 
 def _change_cell(found: Change) -> str:
+    if np.isnan(found.value):
+        return "–"
     interval = "" if np.isnan(found.low) else f" [{100 * found.low:+.1f}, {100 * found.high:+.1f}]"
     return f"{100 * found.value:+.1f}%{interval}"

@@ -15,7 +15,7 @@ from ucb_moppo import registry
 from ucb_moppo.errors import ConfigError
 from ucb_moppo.objectives.utility import Goal
 from ucb_moppo.store.records import describe_utility
-from ucb_moppo.store.run import Front, Run
+from ucb_moppo.store.run import Front, Run, measured_rows, measured_values
 
 INDICATOR_LABELS = {name: entry.help for name, entry in registry.INDICATORS.entries.items()}
 """The indicators that every run has, and what tables call them."""
@@ -139,7 +139,7 @@ class RunData(ComparedRun):
         if goal is None:
             return -np.linalg.norm(self.evaluated.weights - preference, axis=1)
         if goal.is_linear:
-            return np.asarray(self.evaluated.returns @ preference)
+            return measured_values(self.evaluated.returns, self.measured, preference)
         return goal.values(self.outcomes, preference[None])
 
     @cached_property
@@ -149,6 +149,11 @@ class RunData(ComparedRun):
             return self.run.goal
         except ConfigError:
             return None
+
+    @cached_property
+    def measured(self) -> NDArray:
+        """[K·P] which pairs show held-out episodes; all of them before any were."""
+        return measured_rows(self.run.table())
 
     @cached_property
     def outcomes(self) -> NDArray:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucb_moppo import registry
+from ucb_moppo.config import settings_that_count
 from ucb_moppo.objectives.weights import even_divisions
 from ucb_moppo.report.protocols import protocol_of
 from ucb_moppo.report.runs import ComparedRun
@@ -139,7 +140,7 @@ def _family(run: ComparedRun) -> str:
 def _flat_settings(run: ComparedRun) -> dict[str, Any]:
     """Every setting that may tell two runs of a method apart."""
     flat: dict[str, Any] = {}
-    for name, value in run.config.items():
+    for name, value in settings_that_count(run.config).items():
         flat |= value if isinstance(value, Mapping) else {name: value}
     return {name: value for name, value in flat.items() if name not in NOT_SETTINGS}
 

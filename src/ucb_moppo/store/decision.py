@@ -38,8 +38,9 @@ class Decision:
 
     @property
     def reason(self) -> str:
-        """Why this one."""
-        return self.advice.reason
+        """Why this one; whoever took another than was advised has their reasons."""
+        listed = self.shortlist
+        return self.advice.reason if not listed or self.row == listed[0] else "you took it"
 
     @property
     def returns(self) -> dict[str, float]:

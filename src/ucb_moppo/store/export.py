@@ -101,7 +101,10 @@ def policy_by_index(run: Run, index: int, weight: ArrayLike | None, conditioning
         weight, conditioning = weights[0], "evaluated"
     wanted = check_weights(weight, everything.weights.shape[1])
     require(len(own) > 0, f"policy {index} was never evaluated")
-    row = int(own[best_row(run.values(wanted)[own])])
+    values = run.values(wanted)[own]
+    if not np.isfinite(values).any():  # none of its weights is on the front: only stages have seen it
+        values = everything.returns[own] @ wanted
+    row = int(own[best_row(values)])
     policy = run.evaluated_policy(row)
     return policy if conditioning == "evaluated" else dataclasses.replace(policy, weight=wanted)
 

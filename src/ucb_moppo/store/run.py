@@ -171,10 +171,14 @@ class Run:
         return outcomes_from_columns(self.table(), self.chosen_by().returns)
 
     def values(self, preference: NDArray) -> NDArray:
-        """[n] what every evaluated pair is worth for a preference [m], by what was chosen by."""
+        """[n] what every evaluated pair is worth for a preference [m].
+
+        Of a finished run whose utility is linear that is what held-out episodes have shown; what nothing but the
+        few episodes of a stage speaks for is worth −inf, and would only win by their luck.
+        """
         goal = self.goal
         if goal.is_linear:
-            return np.asarray(self.chosen_by().returns @ preference)
+            return measured_values(self.evaluated().returns, measured_rows(self.table()), preference)
         return goal.values(self.outcomes(), preference[None])
 
     def choose(
@@ -301,6 +305,19 @@ def outcomes_from_columns(columns: Mapping[str, NDArray], returns: NDArray) -> N
     if not names or not set(names) <= set(columns):
         return returns[:, None]
     return np.stack([columns[name] for name in names], axis=1).reshape(len(returns), count, num_objectives)
+
+
+def measured_rows(columns: Mapping[str, NDArray]) -> NDArray:
+    """[n] which rows of a front's table show held-out episodes; all of them before any were."""
+    everything = np.ones(len(columns.get("policy", ())), bool)
+    errors = [array for name, array in columns.items() if name.startswith("error_")]
+    found = np.array([np.isfinite(row).all() for row in zip(*errors, strict=True)], bool)
+    return found if found.any() else everything
+
+
+def measured_values(returns: NDArray, measured: NDArray, preference: NDArray) -> NDArray:
+    """[n] the weighted sums of returns [n, m], −inf for those that were not ``measured`` [n]."""
+    return np.where(measured, returns @ preference, -np.inf)
 
 
 def on_front(columns: Mapping[str, NDArray]) -> NDArray:
