@@ -29,8 +29,9 @@ from ucb_moppo.bench.board import Board, Lines, draw_cell, make_table
 from ucb_moppo.bench.cell import Ending, Task
 from ucb_moppo.bench.result import read_result
 from ucb_moppo.bench.sweep import Sweep, describe_sweep, make_sweep, run_sweep
-from ucb_moppo.bench.sweep_file import Cell
+from ucb_moppo.bench.sweep_file import Cell, cell_config
 from ucb_moppo.cli import main as cli
+from ucb_moppo.errors import DisagreementError
 from ucb_moppo.store.checkpoint import find_checkpoint
 from ucb_moppo.store.lock import locked
 from ucb_moppo.store.run import Run
@@ -302,6 +303,17 @@ def test_a_run_that_its_time_ended_is_finished_for_the_same_time(
     limit: float | None, noted: float | None, summary: dict[str, Any], ended: bool, tmp_path: Path
 ) -> None:
     assert cell.is_complete(timed_task(tmp_path, limit, noted), summary) == ended
+
+
+def test_a_run_that_has_measured_scales_is_the_cell_that_left_them_open(tmp_path: Path) -> None:
+    """Scales that the sweep does name must be those of the run."""
+    measured = {"objective_scales": [0.5, 2.0]}
+    task = Task(Cell("Swimmer-v2", "ucb", 0, {"steps": 50_000}), tmp_path, tmp_path, 50_000)
+    config = json.loads(json.dumps(cell_config(task.cell).to_json())) | measured
+    cell.check_same_settings(task, config, tmp_path)
+    named = replace(task, cell=replace(task.cell, settings=task.cell.settings | {"objective_scales": [1.0, 2.0]}))
+    with pytest.raises(DisagreementError, match="objective_scales"):
+        cell.check_same_settings(named, config, tmp_path)
 
 
 def test_a_longer_limit_counts_only_when_the_run_has_had_it(

@@ -122,6 +122,8 @@ def check_same_settings(task: Task, config: Mapping[str, Any], path: Path) -> No
     """Refuse what has other settings than the cell's; those that a run of an older version lacks do not count."""
     asked = settings_that_count(json.loads(json.dumps(cell_config(task.cell).to_json())))
     found = settings_that_count(config)
+    if cell_settings(task.cell).objective_scales is None:  # the run has measured them
+        found["objective_scales"] = asked["objective_scales"]
     changes = "; ".join(differences(found, _known_to(found, asked)))
     if changes:
         raise DisagreementError(
@@ -188,7 +190,7 @@ def record_provenance(task: Task, continues: bool, limit: float | None) -> None:
     commit = code_version()
     if continues:
         before = read_provenance(task).commit
-        commit = commit if before.endswith(commit) else f"{before}, then {commit}"
+        commit = before if before.endswith(commit) else f"{before}, then {commit}"
     task.provenance.parent.mkdir(parents=True, exist_ok=True)
     noted = Provenance(commit, hardware(), limit)
     write_file(task.provenance, dump_json(msgspec.structs.asdict(noted)))

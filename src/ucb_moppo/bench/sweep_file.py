@@ -14,12 +14,12 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from ucb_moppo.config import RunConfig, RunSettings, make_settings, setting_types, settings_type
+from ucb_moppo.config import RunConfig, RunSettings, make_settings, resolve, setting_types, settings_type
 from ucb_moppo.errors import ConfigError, UcbMoppoWarning, nearest_names
 from ucb_moppo.store.layout import directory_name
 from ucb_moppo.store.storage import has_type
 from ucb_moppo.training.imports import announce_imports
-from ucb_moppo.training.train import decide_run
+from ucb_moppo.training.train import check_trainable, spec_of
 
 LISTS = {"problems": str, "methods": str, "seeds": int}
 KEYS = ("name", *LISTS, "steps", "settings", "per_problem", "per_method", "max_seconds")
@@ -81,9 +81,16 @@ def cell_settings(cell: Cell) -> RunSettings:
 
 
 def cell_config(cell: Cell) -> RunConfig:
-    """Every setting of a cell's run, decided; what is wrong with one is an error that names the cell."""
+    """Every setting of a cell's run, decided; what is wrong with one is an error that names the cell.
+
+    Scales of objectives that are left open stand at 1: the run measures them, by steps that may fail.
+    """
     try:
-        return decide_run(cell_settings(cell))[0]
+        settings = cell_settings(cell)
+        spec = spec_of(settings)
+        config = resolve(settings, spec)
+        check_trainable(config, spec)
+        return config
     except (ConfigError, OverflowError) as fault:  # JSON has whole numbers of any size
         raise ConfigError(f"cell {cell.name}: {fault}") from fault
 
