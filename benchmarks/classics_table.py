@@ -3,8 +3,8 @@
     python benchmarks/classics_table.py [results/classics]
 
 True fronts are MO-Gymnasium's own, discounted as the results are. Two are put right here: all that four-room pays
-can be had within its 200 steps, and resource-gathering's enemies can be walked around, which its list leaves out. Of
-a linear utility only the convex part can be found; expected utility does not miss the rest, the hypervolume does.
+can be had within its 200 steps, and resource-gathering's enemies can be walked around, which its list leaves out.
+Weighted sums find the convex part alone; expected utility does not miss the rest, the hypervolume does.
 """
 
 from __future__ import annotations
