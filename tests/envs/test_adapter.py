@@ -131,7 +131,8 @@ def test_a_dict_is_flattened_in_the_order_of_its_space():
         (Box(np.array([-9, 4]), np.array([9, 5]), dtype=np.int64), (19, 2)),
         (Box(0, 127, (2,), np.int32), (128, 128)),
         (Box(0, 128, (2,), np.int32), ()),  # 258 numbers are too many
-        (Box(0, 15, (3,), np.int8), ()),  # and 16 values too few
+        (Box(0, 12, (3,), np.int8), (13, 13, 13)),
+        (Box(0, 11, (3,), np.int8), ()),  # and 12 values too few
         (Box(0, 255, (2, 3), np.uint8), ()),
         (Box(-np.inf, np.inf, (2,), np.int64), ()),
         (Box(0, 40, (2,), np.float32), ()),

@@ -14,7 +14,15 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from ucb_moppo.config import RunConfig, RunSettings, make_settings, resolve, setting_types, settings_type
+from ucb_moppo.config import (
+    RunConfig,
+    RunSettings,
+    check_types,
+    make_settings,
+    resolve,
+    setting_types,
+    settings_type,
+)
 from ucb_moppo.errors import ConfigError, UcbMoppoWarning, nearest_names
 from ucb_moppo.store.layout import directory_name
 from ucb_moppo.store.storage import has_type
@@ -74,6 +82,7 @@ class SweepSpec:
 def cell_settings(cell: Cell) -> RunSettings:
     """What a cell's run is told; refused where a setting has another type than its own."""
     known = setting_types(settings_type(cell.method))
+    check_types(cell.settings, known)
     # One shard unless told otherwise: left open, their number and with it the last bits of a result would hang on
     # the cores that a cell happens to get.
     usual = {"shards": 1} if "shards" in known else {}

@@ -3,6 +3,7 @@
 ``config.json`` of a run holds what was decided. May import the root, and of other rooms what is to be set there.
 """
 
+from ucb_moppo.config.kinds import check_types
 from ucb_moppo.config.presets import default_settings, from_json, from_run, leave_discount_open, make_settings
 from ucb_moppo.config.published import published_settings
 from ucb_moppo.config.resolved import Division, MoppoConfig, PeerConfig, RunConfig, resolve
@@ -26,6 +27,7 @@ __all__ = [
     "PeerSettings",
     "RunConfig",
     "RunSettings",
+    "check_types",
     "default_settings",
     "from_json",
     "from_run",
