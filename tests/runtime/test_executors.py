@@ -385,11 +385,11 @@ def test_a_killed_process_is_replaced_and_nothing_shows(expected: dict[str, np.n
     """Killed twice: before anything was kept, and in the stage after an evaluation."""
     executor = make(config(executor="processes"))
     try:
-        during_the_next_call(executor, lambda: kill(executor, 0))
+        kill_during_the_next_call(executor, 0)
         with pytest.warns(UcbMoppoWarning, match="signal 9; a new one continues"):
             first = executor.train(often(2))
         found = executor.evaluate(WEIGHTS, 1)
-        during_the_next_call(executor, lambda: kill(executor, 1))
+        kill_during_the_next_call(executor, 1)
         with pytest.warns(UcbMoppoWarning, match="signal 9"):
             last = executor.train(often(1))
         result = {f"first {n}": a for n, a in first.items()} | {f"last {n}": a for n, a in last.items()}
@@ -430,6 +430,12 @@ def during_the_next_call(executor: ShardedExecutor, act: Callable[[], object]) -
         return wait(slots)
 
     place.wait = first_act
+
+
+def kill_during_the_next_call(executor: ShardedExecutor, shard: int) -> None:
+    """Kill a process that has been asked and has not answered: it stands still until then, so as not to be done."""
+    os.kill(executor.shards[shard].worker.pid, signal.SIGSTOP)  # type: ignore[attr-defined]
+    during_the_next_call(executor, lambda: kill(executor, shard))
 
 
 def kill(executor: ShardedExecutor, shard: int) -> None:
