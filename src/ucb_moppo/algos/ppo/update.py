@@ -66,7 +66,7 @@ class Minibatch(NamedTuple):
 def make_optimiser(settings: PPOConfig) -> optax.GradientTransformation:
     """Adam's direction, after a clip of the gradient's norm; how far to go is for the learning rate to say.
 
-    All parameters are one vector to it: eight small arrays a step cost a quarter of the whole update more.
+    All parameters are one vector to it: a step of many small arrays takes longer.
     """
     return optax.flatten(
         optax.chain(
