@@ -14,6 +14,9 @@ from compiled_kernels import CACHE, compiling_anew
 
 MAX_MAPS = 25_000
 
+# Before MuJoCo is imported: without a screen its other ways of rendering end the whole process.
+os.environ.setdefault("MUJOCO_GL", "egl")
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Give JAX an empty cache before any process imports it; workers of xdist and commands inherit it."""

@@ -16,7 +16,7 @@ from ucb_moppo.config.settings import (
     override,
     settings_type,
 )
-from ucb_moppo.envs import find_problem, published_objectives
+from ucb_moppo.envs import find_problem, published_objectives, read_name
 from ucb_moppo.errors import require
 from ucb_moppo.objectives.weights import default_num_policies
 
@@ -78,7 +78,7 @@ def default_settings(problem: str, preset: str = "tuned") -> MoppoSettings:
     if preset == "paper":
         policies = default_num_policies(count_objectives(name))
         return override(settings, **PAPER, steps=PAPER["replicas"] * policies * PAPER_SAMPLES)
-    settings = override(settings, **TUNED.get(name, {}))
+    settings = override(settings, **TUNED.get(read_name(name).env_id, {}))
     return override(settings, **QUICK) if preset == "quick" else settings
 
 

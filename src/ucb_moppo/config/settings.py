@@ -46,7 +46,7 @@ class RunSettings:
     """What every run is told, whoever trains. A text beside a type says how None is decided."""
 
     problem: str
-    """One of the six problems, an MO-Gymnasium id, or package.module:env-id."""
+    """One of the six problems, an MO-Gymnasium id, or package.module:env-id; any id may end in @option=value,…"""
     method: str = "ucb"
     """How weights are chosen and policies trained."""
     seed: int = 0

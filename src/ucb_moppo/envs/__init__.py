@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from ucb_moppo.envs.base import ADAPTER_PREFIX, BatchEnv, Step, check_count, check_reference_point
 from ucb_moppo.envs.known import published_objectives
 from ucb_moppo.envs.mo_mujoco import CMORL_PROBLEMS, MO_PROBLEMS
+from ucb_moppo.envs.naming import read_name
 from ucb_moppo.envs.pgmorl import PGMORL_PROBLEMS
 from ucb_moppo.envs.problems import PROBLEMS, MujocoProblem, describe_problem, load_model
 from ucb_moppo.envs.scales import find_scales
@@ -33,6 +34,7 @@ __all__ = [
     "make_spec",
     "measure_scales",
     "published_objectives",
+    "read_name",
 ]
 
 PROTOCOLS: dict[str, dict[str, MujocoProblem]] = {
@@ -130,10 +132,10 @@ def list_mo_gymnasium_ids() -> list[str]:
 
 def found_by_import(problem: str) -> bool:
     """Whether another process finds the problem too: not one that only this program's main module registers."""
-    module, _, name = problem.removeprefix(ADAPTER_PREFIX).rpartition(":")
-    if module:
-        return module != "__main__"
-    return find_problem(name) is not None or name in list_mo_gymnasium_ids()
+    name = read_name(problem.removeprefix(ADAPTER_PREFIX))
+    if name.module:
+        return name.module != "__main__"
+    return find_problem(name.env_id) is not None or name.env_id in list_mo_gymnasium_ids()
 
 
 def find_problem(problem: str, protocol: str = "gymnasium") -> MujocoProblem | None:

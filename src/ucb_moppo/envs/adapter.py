@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from ucb_moppo.envs.base import ADAPTER_PREFIX, Step, check_count, check_reference_point
 from ucb_moppo.envs.flattening import describe_action, describe_observation
 from ucb_moppo.envs.known import KNOWN, Known, without_version
+from ucb_moppo.envs.naming import read_name
 from ucb_moppo.envs.streams import Streams, made_alike
 from ucb_moppo.errors import ConfigError, EnvironmentFault, not_installed
 from ucb_moppo.spec import EnvSpec
@@ -263,13 +264,17 @@ def faults_named(where: str) -> Iterator[None]:
 
 
 def registered_spec(env_id: str) -> gymnasium.envs.registration.EnvSpec:
-    """Gymnasium's entry for an id; a module before a colon is imported first, as ``gymnasium.make`` does."""
-    module, _, name = env_id.rpartition(":")
-    if module:
-        importlib.import_module(module)
+    """Gymnasium's entry for an id; a module before a colon is imported first, as ``gymnasium.make`` does.
+
+    Options after an @ stand above those that it was registered with.
+    """
+    name = read_name(env_id)
+    if name.module:
+        importlib.import_module(name.module)
     else:
         import_mo_gymnasium()
-    return gymnasium.spec(name)
+    spec = gymnasium.spec(name.env_id)
+    return replace(spec, kwargs={**spec.kwargs, **name.options})
 
 
 def make_env(env_id: str, **options: Any) -> gymnasium.Env:
@@ -285,7 +290,7 @@ def make_env(env_id: str, **options: Any) -> gymnasium.Env:
             raise not_installed(env_id, "Box2D", "box2d") from fault
         raise ConfigError(
             f"{env_id} cannot be made: {type(fault).__name__}: {fault}; "
-            "check its id, the module before the colon and the packages it needs"
+            "check its id, the module before the colon, options after an @ and the packages it needs"
         ) from fault
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from ucb_moppo.envs.naming import read_name
+
 
 class Known(NamedTuple):
     """What is published about an environment but cannot be read from it."""
@@ -57,8 +59,8 @@ KNOWN: dict[str, Known] = {
 
 
 def without_version(env_id: str) -> str:
-    """The name an environment has in ``KNOWN``: "mo-hopper-v5" is "mo-hopper" there."""
-    return re.sub(r"-v\d+$", "", env_id)
+    """The name an environment has in ``KNOWN``: "mo-hopper-v5" is "mo-hopper" there, whatever it is made with."""
+    return re.sub(r"-v\d+$", "", read_name(env_id).env_id)
 
 
 def published_objectives(env_id: str) -> tuple[str, ...]:
