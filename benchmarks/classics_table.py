@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from seeds_table import print_table, spread
 
 from ucb_moppo.bench.result import read_result
 from ucb_moppo.envs.adapter import make_env
@@ -48,11 +49,6 @@ def true_values(result: dict[str, Any]) -> tuple[float, float] | None:
     return hypervolume(front, result["reference_point"]), expected_utility(front, weights)
 
 
-def spread(values: list[float], digits: int = 4) -> str:
-    """Mean and standard deviation."""
-    return f"{statistics.mean(values):.{digits}g} ± {statistics.stdev(values) if len(values) > 1 else 0:.2g}"
-
-
 def describe(results: list[dict[str, Any]]) -> tuple[str, ...]:
     """A row about the seeds of one problem."""
     truth, first = true_values(results[0]), results[0]
@@ -75,8 +71,7 @@ def main(folder: Path) -> None:
     for path in sorted(folder.glob("*/*.json")):
         result = read_result(path)
         by_problem[result["problem"]].append(result)
-    rows = [HEAD, ("---",) * len(HEAD), *map(describe, by_problem.values())]
-    print("\n".join("| " + " | ".join(row) + " |" for row in rows))
+    print_table(HEAD, [describe(results) for results in by_problem.values()])
 
 
 if __name__ == "__main__":
