@@ -54,6 +54,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "walker": {"gae_lambda": 0.9},
     "ant": {"log_std": -1.0, "rollout": 25, "entropy_coefficient": 0.005, "target_kl": 0.02},
     "hopper": {"rollout": 100},
+    "humanoid": {"gamma": 0.97, "gae_lambda": 0.9, "log_std": -1.5, "minibatch": 256, "target_kl": 0.02},
 }
 """Where the default departs from that of any problem, because a measurement on one of these bodies says so."""
 TUNED: dict[str, dict[str, Any]] = {
@@ -64,6 +65,7 @@ TUNED: dict[str, dict[str, Any]] = {
         "walker": ("Walker2d-v2", "mo-walker2d-v5"),
         "ant": ("Ant-v2", "mo-ant-v5", "mo-ant-2obj-v5"),
         "hopper": ("Hopper-v2", "Hopper-v3", "mo-hopper-v5", "mo-hopper-2obj-v5"),
+        "humanoid": ("mo-humanoid-v5",),
     }.items()
     for problem in problems
 }
