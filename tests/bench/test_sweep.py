@@ -19,13 +19,13 @@ import probe_envs
 import pytest
 from process_family import family
 from rich.console import Console
-from sample_results import assert_names_no_machine
+from sample_results import assert_names_no_machine, write_results
 from sample_runs import SampleRun
 from tiny_runs import TINY, assert_same, train_tiny, train_until
 from trade_runs import PROBLEM, SETTINGS
 
 from ucb_moppo.bench import cell
-from ucb_moppo.bench.board import Board, Lines, draw_cell, make_table
+from ucb_moppo.bench.board import Board, Lines, describe_ending, draw_cell, make_table
 from ucb_moppo.bench.cell import Ending, Task
 from ucb_moppo.bench.result import read_result
 from ucb_moppo.bench.sweep import Sweep, describe_sweep, make_sweep, run_sweep
@@ -353,6 +353,19 @@ def test_a_result_without_its_run_is_finished(tmp_path: Path, capsys: Capture) -
     bench(tmp_path, spec)
     assert read_result(result)["finished"]
     assert (run / "summary.json").exists()
+
+
+def test_what_a_result_without_its_run_says_is_shown(tmp_path: Path) -> None:
+    """In the lines as in the table, and in neither as soon as a run is there; steps of elsewhere set no pace."""
+    task = Task(Cell("Swimmer-v2", "ucb", 0), tmp_path / "runs", tmp_path / "results", 2000)
+    write_results(tmp_path / "results", "Swimmer-v2", "ucb", [1234.0])
+    board = Board([task], 1, {task.cell.name: Ending(True, skipped=True)})
+    assert describe_ending(task, board.endings[task.cell.name]) == "finished before, HV 1234, EU 123.4"
+    assert draw_cell(task, board).plain == "HV 1234"
+    assert board.seconds_left() is None
+    SampleRun(problem="Swimmer-v2").write(task.run)
+    hypervolume = Run(task.run).summary["hypervolume"]
+    assert draw_cell(task, board).plain == f"HV {hypervolume:.4g}" != "HV 1234"
 
 
 def test_a_result_of_other_settings_is_not_taken_for_the_cell(tmp_path: Path, capsys: Capture) -> None:

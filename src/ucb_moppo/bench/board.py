@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from ucb_moppo.bench.cell import Ending, Progress, Task, read_progress
+from ucb_moppo.bench.cell import Ending, Progress, Task, read_end, read_progress
 from ucb_moppo.training.reporter import format_seconds, tell
 
 
@@ -141,24 +141,30 @@ def make_table(board: Board) -> Table:
 
 def draw_cell(task: Task, board: Board) -> Text:
     """One cell of the table: finished with its HV, failed, how far it has come, or waiting."""
-    ending, found = board.endings.get(task.cell.name), read_progress(task)
+    ending = board.endings.get(task.cell.name)
     if ending is not None and not ending.succeeded:
         return Text("failed", "red")
-    hypervolume = f"HV {found.hypervolume:.4g}" if found.hypervolume is not None else ""
     if ending is not None:
-        return Text(hypervolume, "green")
+        return Text(describe_volume(read_end(task)), "green")
+    found = read_progress(task)
     if found == Progress():
         return Text("", "dim")
-    return Text(f"{found.steps / task.steps:.0%} {hypervolume}")
+    return Text(f"{found.steps / task.steps:.0%} {describe_volume(found)}")
+
+
+def describe_volume(found: Progress) -> str:
+    """HV 1.03e+07, or nothing where there is none yet."""
+    return "" if found.hypervolume is None else f"HV {found.hypervolume:.4g}"
 
 
 def describe_ending(task: Task, ending: Ending) -> str:
     """How a cell ended, in a few words."""
     if not ending.succeeded:
         return f"FAILED, {ending.reason}"
-    found = read_progress(task)
+    found = read_end(task)
     state = "finished before" if ending.skipped else f"finished in {format_seconds(found.seconds or 0)}"
-    return f"{state}, HV {found.hypervolume or 0:.4g}, EU {found.expected_utility or 0:.4g}"
+    values = {"HV": found.hypervolume, "EU": found.expected_utility}
+    return ", ".join([state, *(f"{name} {value:.4g}" for name, value in values.items() if value is not None)])
 
 
 def make_display() -> Display:

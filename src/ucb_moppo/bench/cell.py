@@ -15,7 +15,7 @@ from typing import Any, Literal
 import msgspec
 
 from ucb_moppo.bench.provenance import UNKNOWN, Provenance, code_version, hardware
-from ucb_moppo.bench.result import make_result, read_result, write_result
+from ucb_moppo.bench.result import MAX_RESULT, make_result, read_result, write_result
 from ucb_moppo.bench.sweep_file import Cell, cell_config, cell_settings
 from ucb_moppo.config import settings_that_count
 from ucb_moppo.errors import DisagreementError, RunFormatError, UcbMoppoError, UnsafeFileError
@@ -84,6 +84,12 @@ class Progress(msgspec.Struct, frozen=True):
     def steps(self) -> int:
         """Steps of the budget that are spent, those of pre-training included."""
         return (self.training_steps or 0) + (self.pretraining_steps or 0)
+
+
+class ResultProgress(msgspec.Struct, frozen=True):
+    """What a result file tells of its run, for the eye."""
+
+    found: Progress = Progress()
 
 
 def find_state(task: Task) -> State:
@@ -227,6 +233,16 @@ def read_progress(task: Task) -> Progress:
     """How far a cell's run has come, as its last stage left it."""
     with suppress(OSError, ValueError):
         return msgspec.json.decode(read_bytes(task.run, SUMMARY, MAX_JSON), type=Progress)
+    return Progress()
+
+
+def read_end(task: Task) -> Progress:
+    """What a cell that has ended came to: by its run, or by its result where that is all there is of it."""
+    if (task.run / CONFIG).exists():
+        return read_progress(task)
+    with suppress(OSError, ValueError):
+        path = task.result
+        return msgspec.json.decode(read_bytes(path.parent, path.name, MAX_RESULT), type=ResultProgress).found
     return Progress()
 
 
