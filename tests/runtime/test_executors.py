@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
@@ -404,7 +405,7 @@ def test_a_process_killed_while_policies_are_shared_is_replaced(expected_parting
     executor = make(config(executor="processes", **PARTING))
 
     def lose(shard: int, call: Callable[[], Any]) -> Any:
-        during_the_next_call(executor, lambda: kill(executor, shard))
+        kill_during_the_next_call(executor, shard)
         with pytest.warns(UcbMoppoWarning, match="signal 9; a new one continues"):
             return call()
 
@@ -433,13 +434,44 @@ def during_the_next_call(executor: ShardedExecutor, act: Callable[[], object]) -
 
 
 def kill_during_the_next_call(executor: ShardedExecutor, shard: int) -> None:
-    """Kill a process that has been asked and has not answered: it stands still until then, so as not to be done."""
-    os.kill(executor.shards[shard].worker.pid, signal.SIGSTOP)  # type: ignore[attr-defined]
-    during_the_next_call(executor, lambda: kill(executor, shard))
+    """Kill a process that has been asked and has not answered: it stands still until then, so as not to be done.
+
+    From another thread: what is sent to it may be more than fits into the connection, as policies that part are,
+    and is then sent for as long as it stands still.
+    """
+    worker: Any = executor.shards[shard].worker
+    begin = worker.begin
+
+    def begin_and_kill(*args: Any) -> Any:
+        worker.begin = begin
+        threading.Timer(0.5, os.kill, (worker.pid, signal.SIGKILL)).start()
+        return begin(*args)
+
+    os.kill(worker.pid, signal.SIGSTOP)
+    worker.begin = begin_and_kill
 
 
-def kill(executor: ShardedExecutor, shard: int) -> None:
-    os.kill(executor.shards[shard].worker.pid, signal.SIGKILL)  # type: ignore[attr-defined]
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_reply_that_nobody_waited_for_does_not_block_the_next_call(lost: bool) -> None:
+    """More than fits into the connection in both directions: the process sends until what it sends is received."""
+    worker: ProcessWorker[Any] = ProcessWorker(Request(bytes, (), {}), available_cores()[:1], interruptible=False)
+    guard = threading.Timer(60, os.kill, (worker.pid, signal.SIGKILL))
+    guard.start()
+    try:
+        worker.begin(bytes.__add__, bytes(1 << 20))  # as where another worker's call fails
+        wait([worker.connection])
+        if lost:
+            os.kill(worker.pid, signal.SIGKILL)
+        call = worker.begin(bytes.__add__, bytes(1 << 21))
+        if lost:
+            with pytest.raises(WorkerLost, match="ended with signal 9"):
+                call.result()
+        else:
+            assert len(call.result()) == 1 << 21
+            assert guard.is_alive()
+    finally:
+        guard.cancel()
+        worker.close()
 
 
 class DoomedWorker(Worker[Any]):

@@ -71,7 +71,7 @@ class ProcessWorker(Worker[Object]):
         message = building.pack()
         self._process, self.connection = start_process(cores, interruptible)
         self.cores = self._allowed = list(cores)
-        self._replies, self._idle = 0, False
+        self._owes, self._idle = False, False
         self._send(message)
 
     @property
@@ -80,29 +80,36 @@ class ProcessWorker(Worker[Object]):
 
     def _begin(self, request: Request) -> Callable[[], Any]:
         message = request.pack()
-        self._replies, self._idle = self._replies + 1, False
+        self._take_in()
+        self._owes, self._idle = True, False
         self._send(message)
         return self._result
+
+    def _take_in(self) -> None:
+        """Receive a reply that nobody waited for, because of a fault elsewhere: as long as the process is sending
+        it, it receives nothing, and both would send for ever."""
+        with contextlib.suppress(WorkerLost):  # which the result of the next call reports
+            if self._owes:
+                self._receive()
 
     def _send(self, message: bytes) -> None:
         with contextlib.suppress(OSError):  # it is gone, which the result of the call reports
             self.connection.send_bytes(message)
 
     def _result(self) -> Any:
-        reply = b""
-        while self._replies:  # those that nobody waited for, because of a fault elsewhere, come first
-            self._replies -= 1
-            reply = self._receive()
+        reply = self._receive()
         self._idle = True
         return unpack_reply(reply)
 
     def _receive(self) -> bytes:
         try:
-            return self.connection.recv_bytes()
+            reply = self.connection.recv_bytes()
         except (EOFError, OSError) as fault:
             code = self._process.wait()
             ended = f"signal {-code}" if code < 0 else f"exit code {code}"
             raise WorkerLost(f"process {self.pid} ended with {ended}") from fault
+        self._owes = False
+        return reply
 
     def borrow(self, cores: Sequence[int]) -> None:
         """Use these cores beside its own; an empty list gives back what was borrowed."""
