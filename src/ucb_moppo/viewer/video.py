@@ -21,6 +21,7 @@ import msgspec
 import numpy as np
 
 from ucb_moppo.errors import ConfigError, RunFormatError, UcbMoppoError, needing
+from ucb_moppo.objectives.spread import spread_over
 from ucb_moppo.store.guarded import file_size, open_folder, read_bytes, replace_file, writing
 from ucb_moppo.store.run import Run, load_run, on_front
 from ucb_moppo.store.storage import Count, Number
@@ -34,6 +35,8 @@ MAX_MEMORY = 4 << 30
 """Bytes that a renderer may take."""
 NAME = re.compile(r"(?P<digest>[0-9a-f]{12})-\d+\.(mp4|json)")
 WIDTH, HEIGHT = 480, 360
+WIDER = 4
+"""Times that a floor is wider in a film."""
 
 
 class Video(NamedTuple):
@@ -85,11 +88,9 @@ def video_path(run: Run, video: Video) -> Path:
 
 
 def spread_rows(run: Run, count: int) -> list[int]:
-    """Rows of ``count`` members of the front, or fewer: from the best of the first objective on, evenly spread."""
+    """Rows of ``count`` members of the front, or fewer: the best of each objective, then what differs most."""
     members = np.flatnonzero(on_front(run.table()))
-    ordered = members[np.argsort(-run.evaluated().returns[members, 0], kind="stable")]
-    places = np.linspace(0, len(ordered), count, endpoint=False).astype(int)
-    return [int(row) for row in ordered[np.unique(places)]] if len(ordered) else []
+    return [int(members[i]) for i in spread_over(run.evaluated().returns[members], count)]
 
 
 def read_video(run: Run, video: Video) -> bytes:
@@ -194,6 +195,7 @@ def make_drawable(run: Run) -> Any:
         # Without a graphics card, shadows and smooth edges take nine tenths of the time.
         model.vis.quality.shadowsize = model.vis.quality.offsamples = 0
         follow_body(batch.environments[0].unwrapped)
+        widen_floor(model)
     return batch
 
 
@@ -204,6 +206,20 @@ def follow_body(env: Any) -> None:
     camera = mujoco.mj_name2id(env.model, mujoco.mjtObj.mjOBJ_CAMERA, "track")
     if camera >= 0:
         env.mujoco_renderer.camera_id = camera
+
+
+def widen_floor(model: Any) -> None:
+    """Draw the floor beyond where a film can end; a cheetah leaves the model's own, of 40 metres, in ten seconds.
+
+    Collisions know no end of a plane. The tiles stay as large as they are.
+    """
+    import mujoco
+
+    floors = model.geom_type == mujoco.mjtGeom.mjGEOM_PLANE
+    model.geom_size[floors, :2] *= WIDER
+    for material in set(model.geom_matid[floors].tolist()) - {-1}:
+        if not model.mat_texuniform[material]:  # a uniform texture is repeated by the metre
+            model.mat_texrepeat[material] *= WIDER
 
 
 class Film:
