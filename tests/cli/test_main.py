@@ -20,6 +20,7 @@ from trade_runs import EVALUATION_STEPS, NUM_STAGES, PROBLEM, trade_arguments, t
 
 from ucb_moppo.algos.ppo.ppo_settings import PPOSettings
 from ucb_moppo.cli import main as cli
+from ucb_moppo.cli.display import describe_rows
 from ucb_moppo.cli.progress import Bar
 from ucb_moppo.config import (
     MoppoConfig,
@@ -85,7 +86,9 @@ def test_train_prints_plain_lines_and_what_it_found(run: Run, tmp_path: Path, ca
     summary = Run(out).summary
     assert f"HV {summary['hypervolume']:.4g}   EU {summary['expected_utility']:.4g}" in shown.out
     assert "points of the front" in shown.out
-    assert str(out) in shown.out.replace("\n", "")
+    *_, run_line, picture_line = (line for line in shown.out.splitlines() if line.startswith(("run:", "picture:")))
+    assert (run_line, picture_line) == (f"run: {out}", f"picture: {out / 'front.png'}")  # whole, to be copied
+    assert shown.out.splitlines()[-1].endswith(f"ucb-moppo view {out}")
     assert_same_run(out, run.path)  # the command line and Python are one
 
 
@@ -316,6 +319,23 @@ def test_show_prints_as_many_rows_as_asked(run: Run, capsys: Capture) -> None:
         assert f"{value:,.1f}" in text
 
 
+@pytest.mark.parametrize(
+    ("numbers", "words"),
+    [
+        ((10, 16, 16), "10 of 16 points of the front"),
+        ((3, 3, 1), "3 of 3 points of the front (1 of them still on it when measured anew)"),
+    ],
+)
+def test_a_table_says_what_it_shows_and_what_was_not_confirmed(numbers: tuple[int, int, int], words: str) -> None:
+    assert describe_rows(*numbers) == words
+
+
+def test_what_there_is_one_of_is_not_told_as_many(tmp_path: Path, capsys: Capture) -> None:
+    point = SampleRun.showing(np.ones((1, 1, 2))).write(tmp_path / "run")
+    cli.main(["show", str(point)])
+    assert "1 point on the front from 1 policy\n" in capsys.readouterr().out
+
+
 def test_evaluate_reproduces_the_front_to_the_bit(run: Run, tmp_path: Path, capsys: Capture) -> None:
     table = tmp_path / "front.csv"
     cli.main(["evaluate", str(run.path), "--out", str(table), "--json"])
@@ -346,7 +366,10 @@ def test_evaluate_takes_more_weights_and_episodes(run: Run, tmp_path: Path, caps
     np.testing.assert_allclose(weights[:, 0], np.arange(14) / 13)
 
     cli.main(["evaluate", str(run.path), *options])
-    assert f"{found['hypervolume']:.4g}" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert f"HV {found['hypervolume']:.4g}" in shown
+    assert "7 weights per policy, each on 2 episodes: 140 steps\n" in shown
+    assert shown.endswith(f"front: {table}\n")
 
 
 def test_problems_lists_what_there_is(capsys: Capture) -> None:
@@ -363,6 +386,8 @@ def test_problems_lists_what_there_is(capsys: Capture) -> None:
     cli.main(["problems"])
     text = capsys.readouterr().out
     assert all(name in text for name in PROBLEM_SIZES)
+    assert max(map(len, text.splitlines())) <= 80
+    assert "…" not in text  # nothing was cut off to fit
     cli.main(["problems", "--all"])
     assert "\nminecart-v0\n" in capsys.readouterr().out
 

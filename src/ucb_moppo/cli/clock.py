@@ -8,16 +8,16 @@ from time import perf_counter
 from ucb_moppo.config import RunConfig
 from ucb_moppo.engine.learner import Plan, StageRecord
 from ucb_moppo.store.records import describe_hypervolume
-from ucb_moppo.training.reporter import format_seconds
+from ucb_moppo.training.reporter import count_of, format_seconds
 
 
 def describe_plan(config: RunConfig, plan: Plan, path: Path) -> str:
     """Two sentences before a run begins."""
-    policies = f"{plan.num_policies} policies, " if plan.num_policies is not None else ""
+    policies = "" if plan.num_policies is None else f"{count_of(plan.num_policies, 'policy', 'policies')}, "
     begin = f"continuing after iteration {plan.done}: " if plan.done else ""
     return (
         f"{begin}{config.method} on {config.problem}: {policies}seed {config.seed}, "
-        f"{plan.num_stages} stages, writing to {path}\n{describe_cost(plan)}"
+        f"{count_of(plan.num_stages, 'stage', 'stages')}, writing to {path}\n{describe_cost(plan)}"
     )
 
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
 from ucb_moppo.errors import RunFormatError
+from ucb_moppo.objectives.spread import spread_over
 from ucb_moppo.policy.policy import Policy
 from ucb_moppo.registry import INDICATORS
+from ucb_moppo.spec import EnvSpec
 from ucb_moppo.store.layout import FRONT, PICTURE, SUMMARY
 from ucb_moppo.store.records import check_summary, describe_hypervolume, describe_utility
 from ucb_moppo.store.run import Run
-from ucb_moppo.training.reporter import format_seconds
+from ucb_moppo.training.reporter import count_of, format_seconds
 
 
 class StandardOutput(Console):
@@ -24,6 +26,11 @@ class StandardOutput(Console):
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
+
+    def print_lines(self, lines: Iterable[object]) -> None:
+        """Print lines as they are: a path that was broken in two could not be copied."""
+        for line in lines:
+            self.print(plain(line), soft_wrap=True)
 
 
 def plain(words: object) -> Text:
@@ -39,7 +46,7 @@ def summary_lines(run: Run) -> list[str]:
     state = "finished" if found["finished"] else early
     return [
         f"{found['method']} on {found['problem']}, seed {found['seed']}, {state}",
-        f"{describe_indicators(found)} from {found['policies']} policies",
+        f"{describe_indicators(found)} from {count_of(found['policies'], 'policy', 'policies')}",
         *describe_held_out(found),
         *([f"utility: {describe_utility(found)}"] if describe_utility(found) else []),
         *describe_discount(found),
@@ -48,7 +55,8 @@ def summary_lines(run: Run) -> list[str]:
             f"policy {event['policy']} diverged in iteration {event['iteration']} and was {event['action']}"
             for event in found.get("diverged", [])
         ),
-        f"run: {run.path}   picture: {run.path / PICTURE}",
+        f"run: {run.path}",
+        f"picture: {run.path / PICTURE}",
     ]
 
 
@@ -71,7 +79,9 @@ def describe_indicators(found: Mapping[str, Any]) -> str:
     """Every indicator with its label: what is measured behind it, what is counted before it."""
     labels = {name: entry.help for name, entry in INDICATORS.entries.items()}
     return describe_hypervolume(found) + "".join(
-        f"   {found[name]} {label}" if isinstance(found[name], int) else f"   {label} {_in_short(found[name])}"
+        f"   {_counted(found[name], label)}"
+        if isinstance(found[name], int)
+        else f"   {label} {_in_short(found[name])}"
         for name, label in labels.items()
         if name != "hypervolume"
     )
@@ -101,10 +111,21 @@ def _in_short(value: float | None) -> str:
     return "undefined" if value is None else f"{value:.4g}"
 
 
-def indicator_cells(found: Mapping[str, Any]) -> list[str]:
-    """Every indicator as a cell of a table, in the order of the registry."""
-    cells = {name: _in_short(found[name]) for name in INDICATORS}
-    return list((cells | {"hypervolume": describe_hypervolume(found).removeprefix("HV ")}).values())
+def _counted(number: int, label: str) -> str:
+    """1 point on the front, 16 points on the front."""
+    return f"{number} {label.replace('points', 'point', 1) if number == 1 else label}"
+
+
+def describe_evaluation(found: Mapping[str, Any]) -> list[str]:
+    """What a run that was evaluated again came to, and by what."""
+    again = f", then on {count_of(found['held_out'], 'held-out one', 'held-out ones')} a point of the front"
+    return [
+        describe_indicators(found),
+        f"{count_of(found['weights_per_policy'], 'weight', 'weights')} per policy, each on "
+        f"{count_of(found['episodes'], 'episode', 'episodes')}{again if found['held_out'] else ''}: "
+        f"{found['evaluation_steps']:,} steps",
+        *describe_discount(found),
+    ]
 
 
 def describe_steps(summary: Mapping[str, Any]) -> str:
@@ -114,16 +135,51 @@ def describe_steps(summary: Mapping[str, Any]) -> str:
     return f"{before}{summary['training_steps']:,} training and {evaluating:,} evaluation steps"
 
 
+def describe_rows(shown: int, chosen: int, measured: int | None) -> str:
+    """How much of the front a table shows; what was chosen for it may be on it no more once it is measured."""
+    confirmed = measured is None or measured == chosen
+    rest = "" if confirmed else f" ({measured} of them still on it when measured anew)"
+    return f"{shown} of {chosen} points of the front{rest}"
+
+
 def front_on_terminal(run: Run, rows: int) -> Table:
-    """The front, or ``rows`` of it spread evenly, by the first objective."""
+    """The front, or ``rows`` of it that are farthest apart, by the first objective."""
     front, names = run.front(), run.summary["objectives"]
     if front.returns.shape[1] != len(names):
         raise RunFormatError(f"{run.path}: {FRONT} has {front.returns.shape[1]} objectives, {SUMMARY} {len(names)}")
-    order = np.argsort(front.returns[:, 0])
-    chosen = order[np.unique(np.linspace(0, len(order) - 1, min(rows, len(order))).round().astype(int))]
-    title = f"{len(chosen)} of {len(order)} points of the front"
+    chosen = sorted(spread_over(front.returns, rows), key=lambda i: front.returns[i, 0])
+    title = describe_rows(len(chosen), len(front.returns), run.summary.get("cardinality"))
     table = Table("policy", "weight", *(Column(plain(name)) for name in names), title=title, title_justify="left")
     for i in chosen:
         weight = ", ".join(f"{x:.3f}" for x in front.weights[i])
         table.add_row(str(front.policy[i]), weight, *(f"{x:,.1f}" for x in front.returns[i]))
     return table
+
+
+def problems_table(specs: Iterable[EnvSpec]) -> Table:
+    """What there is to train on, in no more than 80 columns."""
+    table = Table(
+        Column("problem", no_wrap=True),
+        Column("objectives", no_wrap=True),
+        *(Column(name, justify="right", no_wrap=True) for name in ("observed", "action", "horizon")),
+        Column("reference\npoint"),
+        box=SIMPLE_HEAD,
+        show_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+    for spec in specs:
+        kind = "choices" if spec.action.chosen else "numbers"
+        table.add_row(
+            spec.name,
+            "\n".join(spec.objectives),
+            str(spec.observation_size),
+            f"{spec.action.num_outputs} {kind}",
+            f"{spec.horizon:,}",
+            describe_reference(spec.reference_point),
+        )
+    return table
+
+
+def describe_reference(point: Sequence[float]) -> str:
+    """A reference point, shorter where it is the same in every objective."""
+    return f"{point[0]:g} each" if len(set(point)) == 1 else ", ".join(f"{x:g}" for x in point)

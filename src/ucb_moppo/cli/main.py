@@ -14,17 +14,15 @@ from shutil import which
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar, cast
 
 import tyro
-from rich.table import Column, Table
 
 from ucb_moppo.cli.display import (
     StandardOutput,
-    describe_discount,
+    describe_evaluation,
     describe_indicators,
     describe_returns,
     front_on_terminal,
-    indicator_cells,
-    plain,
     policy_lines,
+    problems_table,
     summary_lines,
 )
 from ucb_moppo.cli.options import (
@@ -46,7 +44,6 @@ from ucb_moppo.cli.options import (
 from ucb_moppo.cli.settings_options import to_options, to_settings
 from ucb_moppo.config import RunSettings, from_json, leave_discount_open, override, settings_type
 from ucb_moppo.errors import ConfigError, UcbMoppoError, UcbMoppoWarning, nearest_names
-from ucb_moppo.registry import INDICATORS
 from ucb_moppo.runtime.place import SAFE_PATH
 from ucb_moppo.training.imports import announce_imports
 from ucb_moppo.training.reporter import silence, tell
@@ -105,6 +102,7 @@ def train(argv: Sequence[str]) -> None:
     print_end(run, choice)
     if choice.videos:
         film(run, choice)
+    print_next(run, choice)
 
 
 def named_option(argv: Sequence[str], option: str) -> str | None:
@@ -135,6 +133,7 @@ def resume(argv: Sequence[str]) -> None:
     reporter = reporter_for(choice)
     run = resume_run(choice.run, reporter, choice.force, choice.max_seconds, choice.executor, choice.ray_address)
     print_end(run, choice)
+    print_next(run, choice)
 
 
 def reporter_for(choice: Session) -> Reporter:
@@ -157,6 +156,11 @@ def print_end(run: Run, choice: Session) -> None:
         print(json.dumps(run.summary | {"run": str(run.path)}, indent=2))
     elif not choice.quiet:
         print_run(run.path)
+
+
+def print_next(run: Run, choice: Session) -> None:
+    """The line that opens the page of a run, last, where it is seen and copied."""
+    if not choice.json and not choice.quiet:
         print(f"look at it: {program_name()} view {run.path}")
 
 
@@ -232,18 +236,9 @@ def evaluate(argv: Sequence[str]) -> None:
     if choice.json:
         print(json.dumps(result, indent=2))
         return
-    for line in describe_discount(result):
-        print(line)
-    labels = [entry.help for entry in INDICATORS.entries.values()]
-    table = Table("weights per policy", "episodes", "held out", *labels, "steps")
-    table.add_row(
-        str(result["weights_per_policy"]),
-        str(result["episodes"]),
-        str(result["held_out"]),
-        *indicator_cells(result),
-        f"{result['evaluation_steps']:,}",
-    )
-    StandardOutput().print(table)
+    StandardOutput().print_lines(describe_evaluation(result))
+    if choice.out is not None:
+        print(f"front: {choice.out}")
 
 
 def report(argv: Sequence[str]) -> None:
@@ -315,7 +310,7 @@ def export(argv: Sequence[str]) -> None:
     if choice.json:
         print(json.dumps(describe_policy(policy) | {"index": policy.index, "path": str(path)}, indent=2))
     else:
-        StandardOutput().print(*(plain(line) for line in policy_lines(policy)), plain(path), sep="\n")
+        StandardOutput().print_lines([*policy_lines(policy), path])
 
 
 def doctor(argv: Sequence[str]) -> None:
@@ -354,8 +349,7 @@ def print_run(path: Path, rows: int = 10, as_json: bool = False) -> None:
         print(json.dumps(run.summary | {"config": run.config}, indent=2))
         return
     console = StandardOutput()
-    for line in summary_lines(run):
-        console.print(plain(line))
+    console.print_lines(summary_lines(run))
     console.print(front_on_terminal(run, rows))
 
 
@@ -369,20 +363,7 @@ def problems(argv: Sequence[str]) -> None:
     if choice.json:
         print(json.dumps({"problems": [spec_to_json(s) for s in specs], "mo_gymnasium": others}, indent=2))
         return
-    table = Table(
-        Column("problem", no_wrap=True), "objectives", "observation", "action", "horizon", "reference point"
-    )
-    for spec in specs:
-        kind = "choices" if spec.action.chosen else "numbers"
-        table.add_row(
-            spec.name,
-            "\n".join(spec.objectives),
-            f"{spec.observation_size} numbers",
-            f"{spec.action.num_outputs} {kind}",
-            f"{spec.horizon:,}",
-            ", ".join(f"{x:g}" for x in spec.reference_point),
-        )
-    StandardOutput().print(table)
+    StandardOutput().print(problems_table(specs))
     print("\n".join(others) if others else "Any MO-Gymnasium id works as well; --all lists them.")
 
 

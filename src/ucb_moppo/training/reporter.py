@@ -44,6 +44,11 @@ def format_seconds(seconds: float) -> str:
     return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
+def count_of(number: int, one: str, many: str) -> str:
+    """1 policy, 4 policies."""
+    return f"{number:,} {one if number == 1 else many}"
+
+
 def tell(text: str, stream: TextIO) -> None:
     """Print a line, until nobody reads any more: output is never worth a run."""
     try:
