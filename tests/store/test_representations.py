@@ -13,10 +13,12 @@ from pathlib import Path
 import matplotlib.image
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from sample_runs import SampleRun, rewrite
 
 from ucb_moppo.errors import RunFormatError
-from ucb_moppo.store.layout import MANIFEST, STAGE, SUMMARY
+from ucb_moppo.store.layout import FRONT, MANIFEST, STAGE, SUMMARY
+from ucb_moppo.store.picture import shade_dominated
 from ucb_moppo.store.run import Run
 
 HOSTILE = "<img src=x onerror=alert(1)>$\\frac{1}{$\"'&"
@@ -107,6 +109,35 @@ def test_the_figure_has_every_point_of_the_front_and_its_names(run: Run) -> None
     picture = matplotlib.image.imread(io.BytesIO(figure._repr_png_()))
     assert picture.shape[:2] == (690, 900)  # 4.6 by 6 inches of 150 dots
     assert re.search(r"HV [\d.e+]+, EU", figure.get_suptitle())
+
+
+def test_what_was_measured_has_whiskers_of_its_standard_error(run: Run) -> None:
+    """Rows 0 and 5 of the front were measured anew, to ± 1 and ± 2, ± 3 and ± 4; the others were not."""
+    header, *rows = (run.path / FRONT).read_text().splitlines()
+    assert np.isnan(run.front_errors()).all()
+    assert len(run.plot_front().axes[0].containers) == 0
+    errors = {0: ",1,2", 5: ",3,4"}
+    lines = [header + ",error_1,error_2", *(row + errors.get(i, ",nan,nan") for i, row in enumerate(rows))]
+    rewrite(run.path, FRONT, "\n".join([*lines, ""]).encode())
+    measured, returns = Run(run.path), run.front().returns[[0, 5]]
+    np.testing.assert_array_equal(measured.front_errors()[[0, 5]], [[1, 2], [3, 4]])
+    [whiskers] = measured.plot_front().axes[0].containers
+    across, up = (bars.get_segments() for bars in whiskers.lines[2])
+    np.testing.assert_allclose(
+        across, [[(x - e, y), (x + e, y)] for (x, y), e in zip(returns, (1, 3), strict=True)]
+    )
+    np.testing.assert_allclose(up, [[(x, y - e), (x, y + e)] for (x, y), e in zip(returns, (2, 4), strict=True)])
+
+
+def test_what_a_front_covers_is_shaded_up_to_its_best(tmp_path: Path) -> None:
+    """(2, 1) is no longer on the front once it is measured: (2, 2) covers it. Then come (1, 4) and (5, 0)."""
+    axes = Figure().add_subplot(xlim=(0, 6), ylim=(-1, 5))
+    shade_dominated(axes, np.array([[2.0, 2.0], [2.0, 1.0], [5.0, 0.0], [1.0, 4.0], [np.nan, 9.0]]))
+    [shade] = axes.patches
+    covered = [(0.9, 3.9), (1.9, 1.9), (4.9, -0.1), (0.1, -0.9)]
+    beyond = [(1.1, 2.1), (2.1, 0.1), (0.5, 4.1), (5.1, -0.5)]
+    assert shade.get_path().contains_points(covered).all()
+    assert not shade.get_path().contains_points(beyond).any()
 
 
 def test_three_objectives_have_a_panel_for_each_pair(tmp_path: Path) -> None:

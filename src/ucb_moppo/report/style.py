@@ -25,18 +25,13 @@ from ucb_moppo.report.runs import ComparedRun
 from ucb_moppo.report.sections import METHOD_ORDER, Group, Section
 from ucb_moppo.report.words import describe_runs
 from ucb_moppo.store.guarded import write_below
-from ucb_moppo.store.picture import PLAIN_TEXT
+from ucb_moppo.store.picture import LOOK, PLAIN_TEXT
 
 MATPLOTLIB_SETTINGS: dict[Any, Any] = {
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
+    **LOOK,
     "axes.titlesize": 10,
     "axes.formatter.limits": (-4, 5),
-    "grid.color": "0.92",
-    "axes.axisbelow": True,
     "font.size": 9,
-    "legend.frameon": False,
     "svg.hashsalt": "ucb-moppo",
     # Names come from files: a $ in one is a dollar, and no LaTeX is ever run.
     **PLAIN_TEXT,

@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import matplotlib
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.patches import Polygon
+from numpy.typing import NDArray
 
 from ucb_moppo.store.guarded import write_file
 from ucb_moppo.store.pairs import PointLayer, draw_pairs, pairs_size
@@ -22,6 +25,15 @@ if TYPE_CHECKING:
 
 PLAIN_TEXT: dict[Any, Any] = {"text.parse_math": False, "text.usetex": False, "axes.formatter.use_mathtext": False}
 """Words as they are: names come from files, and a $ in one is a dollar."""
+LOOK: dict[Any, Any] = {
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "0.92",
+    "axes.axisbelow": True,
+    "legend.frameon": False,
+}
+"""Of every figure, here and in reports: little ink that is not data."""
 
 
 class FrontFigure(Figure):
@@ -50,19 +62,24 @@ def make_figure(run: Run) -> Figure:
 
     With more than three objectives the panels form a matrix.
     """
-    with matplotlib.rc_context(PLAIN_TEXT):
+    with matplotlib.rc_context(PLAIN_TEXT | LOOK):
         everything, front, found = run.evaluated(), run.front(), run.summary
+        objectives = found["objectives"]
         colours: dict[str, Any] = {"c": front.weights[:, 0], "vmin": 0, "vmax": 1}
         figure, panels = draw_panels(
-            found["objectives"],
+            objectives,
             [
-                PointLayer(everything.returns, {"s": 12, "color": "0.8", "label": "dominated"}),
-                PointLayer(front.returns, {"s": 28, "label": "front", **colours}),
+                PointLayer(everything.returns, {"s": 12, "color": "0.75", "label": "dominated"}),
+                PointLayer(front.returns, {"s": 34, "label": "front", "zorder": 3, **colours}),
             ],
         )
         marks, bar = panels[0].collections[-1], 20 * len(panels) ** 0.25
-        figure.colorbar(marks, ax=panels, label=f"weight of {found['objectives'][0]}", aspect=bar)
-        add_legend(figure, panels[0], matrix=len(found["objectives"]) > 3)
+        figure.colorbar(marks, ax=panels, label=f"weight of {objectives[0]}", aspect=bar)
+        if len(objectives) <= 3:
+            draw_errors(panels, front.returns, run.front_errors())
+        if len(objectives) == 2:
+            shade_dominated(panels[0], front.returns)
+        add_legend(figure, panels[0], matrix=len(objectives) > 3)
         figure.suptitle(make_title(found), fontsize=10)
     return figure
 
@@ -86,13 +103,37 @@ def draw_panels(objectives: Sequence[str], layers: Sequence[PointLayer]) -> tupl
     return figure, panels
 
 
+def draw_errors(panels: Sequence[Axes], points: NDArray, errors: NDArray) -> None:
+    """Whiskers of one standard error at points [n, m] that were measured, a panel per pair of objectives."""
+    measured = np.isfinite(errors).all(axis=1) & np.isfinite(points).all(axis=1)
+    if not measured.any():
+        return
+    points, errors = points[measured], errors[measured]
+    for axes, (i, j) in zip(panels, combinations(range(points.shape[1]), 2), strict=True):
+        look: dict[str, Any] = {"fmt": "none", "ecolor": "0.6", "elinewidth": 0.8, "label": "± standard error"}
+        axes.errorbar(points[:, i], points[:, j], errors[:, j], errors[:, i], **look)
+
+
+def shade_dominated(axes: Axes, points: NDArray) -> None:
+    """Shade all that points [n, 2] are better than, the hypervolume, as far as the axes show it."""
+    points = points[np.isfinite(points).all(axis=1)]
+    if not len(points):
+        return
+    left, bottom = axes.get_xlim()[0], axes.get_ylim()[0]
+    x, y = points[np.argsort(points[:, 0])].T
+    y = np.maximum.accumulate(y[::-1])[::-1]  # the best of the second objective with at least so much of the first
+    edge = np.stack([np.repeat(x, 2), np.append(np.repeat(y, 2)[1:], bottom)], axis=1)
+    corners = np.concatenate([[[left, bottom], [left, y[0]]], edge])
+    axes.add_patch(Polygon(corners, color="#0072B2", alpha=0.07, linewidth=0, zorder=0, label="covered"))
+
+
 def add_legend(figure: Figure, axes: Axes, matrix: bool) -> None:
     """Say what the marks are: in the first panel, or above the diagonal of a matrix, where there is room."""
     if matrix:
         handles, labels = axes.get_legend_handles_labels()
         figure.legend(handles, labels, frameon=False, loc="upper right", bbox_to_anchor=(0.8, 0.9))
     else:
-        axes.legend(frameon=False)
+        axes.legend(loc="best")
 
 
 def make_title(found: Mapping[str, Any]) -> str:

@@ -146,6 +146,14 @@ class Run:
         everything = front_from_columns(table, self.path / FRONT)
         return Front(*(column[on_front(table)] for column in everything))
 
+    def front_errors(self) -> NDArray:
+        """[n, m] the standard error of each of the front's returns; NaN where it was measured by what chose it."""
+        table, num_objectives = self.table(), self.front().returns.shape[1]
+        members = on_front(table)
+        unknown = np.full(len(members), np.nan)
+        columns = [table.get(f"error_{j}", unknown) for j in range(1, num_objectives + 1)]
+        return np.stack(columns, axis=1)[members]
+
     def policy(self, preference: ArrayLike, conditioning: str = "preference") -> Policy:
         """The policy whose evaluated utility is best for ``preference``, conditioned on it.
 
