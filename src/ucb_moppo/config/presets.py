@@ -55,6 +55,12 @@ BODIES: dict[str, dict[str, Any]] = {
     "ant": {"log_std": -1.0, "rollout": 25, "entropy_coefficient": 0.005, "target_kl": 0.02},
     "hopper": {"rollout": 100},
     "humanoid": {"gamma": 0.97, "gae_lambda": 0.9, "log_std": -1.5, "minibatch": 256, "target_kl": 0.02},
+    "lander": {"objective_scales": (1.0,) * 4},
+    "lander with choices": {
+        "objective_scales": (1.0,) * 4,
+        "learning_rate": 3e-4,
+        "entropy_coefficient": 0.05,
+    },
 }
 """Where the default departs from that of any problem, because a measurement on one of these bodies says so."""
 TUNED: dict[str, dict[str, Any]] = {
@@ -66,6 +72,8 @@ TUNED: dict[str, dict[str, Any]] = {
         "ant": ("Ant-v2", "mo-ant-v5", "mo-ant-2obj-v5"),
         "hopper": ("Hopper-v2", "Hopper-v3", "mo-hopper-v5", "mo-hopper-2obj-v5"),
         "humanoid": ("mo-humanoid-v5",),
+        "lander": ("mo-lunar-lander-continuous-v3",),
+        "lander with choices": ("mo-lunar-lander-v3",),
     }.items()
     for problem in problems
 }
@@ -93,7 +101,9 @@ def count_objectives(problem: str) -> int:
 def default_peer_settings(problem: str, preset: str = "tuned") -> PeerSettings:
     """The settings of another's method: as many steps as a run of ours has under the preset."""
     ours = default_settings(problem, preset)
-    return PeerSettings(problem=ours.problem, steps=ours.steps, preset=ours.preset)
+    return PeerSettings(
+        problem=ours.problem, steps=ours.steps, preset=ours.preset, objective_scales=ours.objective_scales
+    )
 
 
 DEFAULTS: dict[type[RunSettings], Callable[[str, str], MoppoSettings | PeerSettings]] = {

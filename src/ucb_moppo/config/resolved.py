@@ -31,8 +31,9 @@ choices, that."""
 DRAWN, WARMUP = 0.25, 0.125
 """Share of a run before the search begins: on weights drawn at random, or on the pivots in a static layout."""
 MIN_STAGES, MAX_STAGES = 3, 20
-CHOICE_RATE, CHOICE_ENTROPY = 1e-3, 0.2
-"""Of choices: they settle early on the first that pays, so they are learnt faster and kept open for longer."""
+CHOICE_RATE, CHOICE_ENTROPY, CHOICE_DISCOUNT = 1e-3, 0.2, 0.995
+"""Of choices: they settle early on the first that pays, so they are learnt faster, kept open for longer and, in an
+episode of many steps, looked further ahead from than this."""
 MAX_SCORED_OBJECTIVES = 3
 AMPLE_STEPS = 10**9
 MIN_STEPS_TO_SHARD = 200_000
@@ -346,7 +347,7 @@ def decide_learning(ppo: PPOSettings, spec: EnvSpec, goal: GoalSettings) -> PPOC
     usual = {"gamma": 0.99, "learning_rate": 3e-4, "entropy_coefficient": 0.0, "cells": 128}
     if spec.action.chosen:
         usual = {
-            "gamma": max(0.99, 1 - 2 / spec.horizon),
+            "gamma": max(CHOICE_DISCOUNT, 1 - 2 / spec.horizon),
             "learning_rate": CHOICE_RATE,
             "entropy_coefficient": CHOICE_ENTROPY / max(1, len(spec.action.choices)),  # entropies add up
             "cells": 64,

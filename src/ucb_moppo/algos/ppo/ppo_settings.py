@@ -14,7 +14,7 @@ from ucb_moppo.policy.networks import MAX_HIDDEN_LAYERS, Activation, Network
 class PPOSettings:
     """How each policy learns."""
 
-    gamma: Annotated[float | None, "0.99; nearer to 1 for choices in long episodes; 1 for --criterion esr"] = None
+    gamma: Annotated[float | None, "0.99; 0.995 or more for choices; 1 for --criterion esr"] = None
     """Discount factor of training (that of evaluation is --evaluation-discount)."""
     gae_lambda: float = 0.95
     """λ of generalised advantage estimation."""
