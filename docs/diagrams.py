@@ -152,8 +152,8 @@ def draw_network() -> Drawing:
         (210, "critic", ("a value for", "each objective"), ("V(s, w)", "utility w·V")),
     ):
         middle = y + 45
-        sheet.box(250, y, 124, 90, f"{name}: layer 1", "64 cells, tanh", fill=GREEN)
-        sheet.box(412, y, 124, 90, "layer 2", "64 cells, tanh", fill=GREEN)
+        sheet.box(250, y, 124, 90, f"{name}: layer 1", "128 cells, tanh", fill=GREEN)
+        sheet.box(412, y, 124, 90, "layer 2", "128 cells, tanh", fill=GREEN)
         sheet.box(596, y, 138, 90, "linear head", *head, fill=GREEN)
         sheet.box(776, middle - 28, 100, 56, *out, fill=ROSE)
         sheet.arrow((374, middle), (412, middle))

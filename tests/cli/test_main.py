@@ -323,7 +323,7 @@ def test_show_prints_as_many_rows_as_asked(run: Run, capsys: Capture) -> None:
     ("numbers", "words"),
     [
         ((10, 16, 16), "10 of 16 points of the front"),
-        ((3, 3, 1), "3 of 3 points of the front (1 of them still on it when measured anew)"),
+        ((3, 3, 1), "3 of 3 points of the front (1 when measured anew)"),
     ],
 )
 def test_a_table_says_what_it_shows_and_what_was_not_confirmed(numbers: tuple[int, int, int], words: str) -> None:

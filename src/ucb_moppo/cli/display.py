@@ -138,7 +138,7 @@ def describe_steps(summary: Mapping[str, Any]) -> str:
 def describe_rows(shown: int, chosen: int, measured: int | None) -> str:
     """How much of the front a table shows; what was chosen for it may be on it no more once it is measured."""
     confirmed = measured is None or measured == chosen
-    rest = "" if confirmed else f" ({measured} of them still on it when measured anew)"
+    rest = "" if confirmed else f" ({measured} when measured anew)"
     return f"{shown} of {chosen} points of the front{rest}"
 
 
