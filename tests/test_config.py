@@ -25,6 +25,7 @@ from ucb_moppo.config.resolved import MIN_ITERATIONS, Effort, decide_evaluation,
 from ucb_moppo.envs import PROBLEMS
 from ucb_moppo.errors import ConfigError
 from ucb_moppo.spec import ActionSpec, EnvSpec
+from ucb_moppo.training.train import describe_unsearched
 
 
 def make_spec(num_objectives: int = 2, horizon: int = 1000) -> EnvSpec:
@@ -486,7 +487,7 @@ STATIC: dict[str, Any] = {
         (20_000_000, 800, 40, 80),  # 20 stages at most; an eighth of 800 is 2.5 of them, nearest to 2
         (5_000_000, 200, 23, 23),  # 10 evaluations, 9 stages; an eighth of 200 is 25: nearest to 1 stage
         (2_500_000, 100, 25, 25),  # 5 evaluations; 12.5 is half a stage, but never less than one
-        (500_000, 20, 20, 20),  # one could be paid: there are two, before and after
+        (500_000, 20, 10, 10),  # one could be paid: there are three, so that one stage searches
         (25_000, 1, 1, 1),
         (49_999, 1, 1, 1),  # what is left over of an iteration is not run
     ],
@@ -500,6 +501,54 @@ def test_stages_and_warmup_follow_the_length_of_the_run(
     search = config.search
     assert (search.stage_iterations, search.warmup, search.resample_iterations) == (stage, warmup, stage)
     assert (search.policies, search.candidates, config.shared_iterations) == (10, 100, 0)
+
+
+SIMULATE = {"candidate_values": "simulate"}
+
+
+@pytest.mark.parametrize(
+    ("preset", "given", "boundaries"),
+    [
+        ("tuned", SIMULATE, [0, 1000, 2000]),  # of 5M: 4 × 101 × 1,000 steps an evaluation, 1.2M for three
+        ("tuned", SIMULATE | {"steps": 4_000_000}, [0, 800, 1600]),  # more than a quarter, but asked for
+        ("paper", {"steps": 60_000_000}, [0, 100, 800]),
+        ("paper", {"steps": 5_000_000}, [0, 20, 66]),
+        ("paper", {"steps": 500_000}, [0, 1, 6]),  # an eighth of six, in stages of 20
+        ("tuned", {"steps": 50_000}, [0, 25, 50]),  # 4 × 1,000 steps an evaluation, three are 12,000
+        ("tuned", {"steps": 40_000}, [0, 40]),  # of 40,000 they would be more than a quarter, two are less
+        ("tuned", {"steps": 20_000}, [0, 10, 20]),  # of 20,000 both are more
+        ("tuned", {"steps": 40_000, "stage_iterations": 40}, [0, 10, 40]),  # asked for
+        ("tuned", {"steps": 1000}, [0, 1]),
+        ("tuned", {"steps": 2000}, [0, 1, 2]),
+        ("tuned", {"steps": 5_000_000, "warmup": 9999}, [0, 2000]),
+        ("tuned", {"steps": 20_000, "warmup": 5}, [0, 5, 20]),
+    ],
+)
+def test_something_is_left_to_search(preset: str, given: dict[str, Any], boundaries: list[int]) -> None:
+    """Two stages at least, unless one alone keeps evaluation under a quarter, or a warm-up is given that is all."""
+    config = resolve(override(default_settings("HalfCheetah-v2", preset), **given), make_spec())
+    assert config.boundaries == boundaries
+    stored = from_json(json.loads(json.dumps(config.to_json())))
+    assert resolve(stored, make_spec()) == config
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"steps": 40_000}, "all 40 iterations of the run, which trains as method random does; give --warmup 10,"),
+        ({"steps": 1000}, "as method random does; give --steps 2000 or more"),
+        ({"layout": "static", "warmup": 99, "steps": 50_000}, "which trains as method fixed does"),
+        ({"method": "fixed", "steps": 40_000}, "which trains as method random does"),
+        ({"method": "random", "steps": 40_000}, None),
+        ({"method": "fixed", "layout": "static", "warmup": 99, "steps": 50_000}, None),
+        ({"steps": 50_000}, None),
+        ({}, None),
+    ],
+)
+def test_a_method_that_chooses_no_weights_is_told(given: dict[str, Any], told: str | None) -> None:
+    config = resolve(override(default_settings("HalfCheetah-v2"), **given), make_spec())
+    found = describe_unsearched(config)
+    assert found is None if told is None else told in str(found)
 
 
 def test_a_static_layout_has_the_paper_s_policies() -> None:

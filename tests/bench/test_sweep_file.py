@@ -89,6 +89,14 @@ def test_methods_on_different_weights_are_told() -> None:
         check_cells([cell for cell in spec.cells() if cell.problem == "Swimmer-v2"])
 
 
+def test_methods_that_choose_no_weights_are_told_once() -> None:
+    changes = {"methods": ["fixed", "ucb"], "settings": {"layout": "static", "warmup": 9999}}
+    spec = parse_sweep(SPEC | changes)
+    with pytest.warns(UcbMoppoWarning, match="method ucb chooses no weights: .* as method fixed does") as told:
+        check_cells([cell for cell in spec.cells() if cell.problem == "Swimmer-v2"])
+    assert [str(one.message).split(":")[0] for one in told] == ["Swimmer-v2"]
+
+
 def test_a_cell_has_one_shard_unless_told_otherwise() -> None:
     """Left open it would be one per core: another number where the sweep is checked than where a cell runs."""
     assert {cell_config(cell).shards for cell in parse_sweep(SPEC | {"steps": 2_500_000}).cells()} == {1}

@@ -102,6 +102,13 @@ def test_quiet_prints_nothing_and_json_prints_the_summary(run: Run, tmp_path: Pa
     assert shown["hypervolume"] == run.summary["hypervolume"]
 
 
+def test_a_run_that_searches_nothing_says_so_first(tmp_path: Path, capsys: Capture) -> None:
+    cli.main(trade_arguments("--out", str(tmp_path / "run"), "--warmup", "9"))
+    first = capsys.readouterr().err.splitlines()[0]
+    assert first.startswith("ucb-moppo: warning: method ucb chooses no weights: the warm-up takes all 5 iterations")
+    assert first.endswith("give --warmup 1, or more --steps")
+
+
 def test_a_runs_config_reproduces_it_to_the_bit(run: Run, tmp_path: Path) -> None:
     cli.main(["train", "--config", str(run.path / "config.json"), "--out", str(tmp_path / "again"), "--quiet"])
     assert_same_run(tmp_path / "again", run.path)

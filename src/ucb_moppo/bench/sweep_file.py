@@ -6,7 +6,7 @@ import re
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,7 +27,7 @@ from ucb_moppo.errors import ConfigError, UcbMoppoWarning, nearest_names
 from ucb_moppo.store.layout import directory_name
 from ucb_moppo.store.storage import has_type
 from ucb_moppo.training.imports import announce_imports
-from ucb_moppo.training.train import check_trainable, spec_of
+from ucb_moppo.training.train import check_trainable, describe_unsearched, spec_of
 
 LISTS = {"problems": str, "methods": str, "seeds": int}
 KEYS = ("name", *LISTS, "steps", "settings", "per_problem", "per_method", "max_seconds")
@@ -178,25 +178,35 @@ def parse_settings(where: str, settings: Any) -> dict[str, Any]:
 
 def check_cells(cells: Sequence[Cell]) -> None:
     """Refuse a sweep with a cell that could not run, or with two that would write the same files; warn of methods
-    that would be evaluated on different weights."""
+    that would be evaluated on different weights, and of those that would choose none."""
     twice = [name for name, count in Counter(cell.name for cell in cells).items() if count > 1]
     if twice:
         raise ConfigError(f"two cells would both be {twice[0]}; leave one of the problems out")
-    weights: dict[str, dict[tuple[int, int], str]] = {}
+    found: dict[str, dict[str, RunConfig]] = {}
     for cell in cells:
         limit = cell.max_seconds
         if not has_type(limit, Seconds | None):
             raise ConfigError(f"cell {cell.name}: max_seconds is {limit!r}; it must be a positive number")
-        weights.setdefault(cell.problem, {}).setdefault(evaluated_weights(cell_config(cell)), cell.method)
-    for problem, found in weights.items():
-        if len(found) > 1:
-            told = ", ".join(f"{method} {p} × {probes}" for (p, probes), method in found.items())
-            warnings.warn(
-                f"methods are evaluated on different weights on {problem} (policies × probes: {told}), so their "
-                f"fronts compare badly; give policies and probes under settings, which holds for every method",
-                UcbMoppoWarning,
-                stacklevel=2,
-            )
+        found.setdefault(cell.problem, {}).setdefault(cell.method, cell_config(cell))
+    for problem, configs in found.items():
+        for warning in describe_cells(problem, configs):
+            warnings.warn(warning, UcbMoppoWarning, stacklevel=2)
+
+
+def describe_cells(problem: str, configs: Mapping[str, RunConfig]) -> Iterator[str]:
+    """What is to be said of the methods' runs on a problem before they are begun."""
+    weights: dict[tuple[int, int], str] = {}
+    for method, config in configs.items():
+        weights.setdefault(evaluated_weights(config), method)
+        unsearched = describe_unsearched(config)
+        if unsearched is not None:
+            yield f"{problem}: {unsearched}"
+    if len(weights) > 1:
+        told = ", ".join(f"{method} {p} × {probes}" for (p, probes), method in weights.items())
+        yield (
+            f"methods are evaluated on different weights on {problem} (policies × probes: {told}), so their "
+            f"fronts compare badly; give policies and probes under settings, which holds for every method"
+        )
 
 
 def evaluated_weights(config: RunConfig) -> tuple[int, int]:

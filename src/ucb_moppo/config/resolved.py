@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from functools import singledispatch
+from functools import partial, singledispatch
 from itertools import pairwise
 from typing import NamedTuple, overload
 
@@ -28,6 +28,8 @@ NUM_ENVIRONMENTS = 100
 MIN_ITERATIONS, MIN_CHOICE_ITERATIONS, MIN_ROLLOUT_STEPS = 50, 250, 10
 """A short run has shorter rollouts, down to these, so that it is updated as often as this, or, where actions are
 choices, that."""
+QUARTER = 0.25
+"""Share of a run's steps that evaluation stays under."""
 DRAWN, WARMUP = 0.25, 0.125
 """Share of a run before the search begins: on weights drawn at random, or on the pivots in a static layout."""
 MIN_STAGES, MAX_STAGES = 3, 20
@@ -226,11 +228,10 @@ def resolve_moppo(settings: MoppoSettings, spec: EnvSpec) -> MoppoConfig:
     )
     simulated = candidates if search.candidate_values == "simulate" else 0
     effort = decide_evaluation(settings, subspaces, spec.horizon, iterations, simulated)
-    stage = search.stage_iterations or math.ceil(iterations / effort.stages)
+    if search.warmup is None:
+        effort = leave_a_search(effort, subspaces, spec.horizon, iterations * subspaces * samples, simulated)
+    stage, warmup = decide_stages(search, effort.stages, iterations)
     parting = search.layout == "parting"
-    warmup = search.warmup
-    if warmup is None:
-        warmup = max(1, round(iterations * (DRAWN if parting else WARMUP) / stage)) * stage
     together = iterations if search.together is None else search.together
     episode = math.ceil(spec.horizon * active / samples)
     decided = {
@@ -279,10 +280,7 @@ def decide_evaluation(
     ``simulated`` are candidates of each sub-space that are evaluated beside the probes.
     """
     search, budget = settings.search, settings.steps / 5
-
-    def cost(effort: Effort) -> int:
-        return subspaces * (effort.probes + simulated) * effort.episodes * horizon * (effort.stages + 1)
-
+    cost = partial(evaluation_cost, subspaces=subspaces, horizon=horizon, simulated=simulated)
     choices = [
         Effort(search.probes or probes, settings.episodes or episodes, MIN_STAGES)
         for probes, episodes in ((8, 2), (8, 1), (5, 1), (3, 1), (2, 1), (1, 1))
@@ -290,6 +288,39 @@ def decide_evaluation(
     chosen = next((effort for effort in choices if cost(effort) <= budget), choices[-1])
     affordable = int(budget // cost(chosen._replace(stages=0))) - 1
     return chosen._replace(stages=max(1, min(affordable, MAX_STAGES, iterations)))
+
+
+def evaluation_cost(effort: Effort, *, subspaces: int, horizon: int, simulated: int) -> int:
+    """Steps of an evaluation before training and one after every stage, if every episode lasts to the horizon."""
+    return subspaces * (effort.probes + simulated) * effort.episodes * horizon * (effort.stages + 1)
+
+
+def leave_a_search(effort: Effort, subspaces: int, horizon: int, steps: int, simulated: int = 0) -> Effort:
+    """Two stages at least, the second of which searches.
+
+    One, where that alone keeps evaluation under a quarter of the training ``steps``; but whoever has candidates
+    simulated wants them searched.
+    """
+    cost = partial(evaluation_cost, subspaces=subspaces, horizon=horizon, simulated=simulated)
+    one, two = (cost(effort._replace(stages=stages)) for stages in (1, 2))
+    spared = one < QUARTER * steps <= two and not simulated
+    return effort._replace(stages=max(1 if spared else 2, effort.stages))
+
+
+def decide_stages(search: SearchSettings, stages: int, iterations: int) -> tuple[int, int]:
+    """C and Q: the run in so many ``stages``, the first of them warm-up.
+
+    About a quarter of the run is, an eighth in a static layout, in whole stages. Where stages are given that are as
+    long as the run, it is a part of one, so that something is left to search.
+    """
+    stage = search.stage_iterations or math.ceil(iterations / stages)
+    if search.warmup is not None:
+        return stage, search.warmup
+    share = DRAWN if search.layout == "parting" else WARMUP
+    warmup = max(1, round(iterations * share / stage)) * stage
+    if warmup >= iterations and search.stage_iterations is not None:
+        warmup = max(1, round(iterations * share))
+    return stage, warmup
 
 
 @decide.register

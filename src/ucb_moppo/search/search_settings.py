@@ -41,7 +41,7 @@ class SearchSettings:
     """Explicit pivots, one weight per sub-space (default: spread evenly)."""
     stage_iterations: Annotated[int | None, "so that evaluation takes a fifth of training"] = None
     """C, iterations between two evaluations."""
-    warmup: Annotated[int | None, "a quarter of the run, an eighth of it in a static layout"] = None
+    warmup: Annotated[int | None, "about a quarter of the run, an eighth in a static layout"] = None
     """Q, iterations before the search begins: on weights drawn at random, or in a static layout on the pivots."""
     together: Annotated[int | None, "all of the run"] = None
     """Iterations in which one policy learns for all sub-spaces, before it parts into one for each."""

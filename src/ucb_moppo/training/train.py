@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from ucb_moppo.config import MoppoConfig, PeerConfig, RunConfig, RunSettings, ov
 from ucb_moppo.engine.learner import Learner
 from ucb_moppo.engine.trainer import Trainer
 from ucb_moppo.envs import make_spec, measure_scales
-from ucb_moppo.errors import require
+from ucb_moppo.errors import UcbMoppoWarning, require
 from ucb_moppo.objectives.utility import Goal
 from ucb_moppo.registry import METHODS
 from ucb_moppo.runtime.executor import make_executor
@@ -58,7 +59,25 @@ def decide_run(settings: RunSettings) -> tuple[RunConfig, EnvSpec]:
     config = resolve(with_scales(settings), spec)
     spec = as_seen(spec, config)
     check_trainable(config, spec)
+    unsearched = describe_unsearched(config)
+    if unsearched is not None:
+        warnings.warn(unsearched, UcbMoppoWarning, stacklevel=2)
     return config, spec
+
+
+def describe_unsearched(config: RunConfig) -> str | None:
+    """Say that a method chooses no weights, because all of the run is warm-up, and what to change."""
+    if not isinstance(config, MoppoConfig) or config.search.warmup < config.num_iterations:
+        return None
+    warming_up = "random" if config.shared_iterations else "fixed"
+    if config.method == warming_up:
+        return None
+    count = config.num_iterations
+    remedy = f"--warmup {count // 4 or 1}, or more --steps" if count > 1 else f"--steps {2 * config.steps} or more"
+    return (
+        f"method {config.method} chooses no weights: the warm-up takes all {count} iterations of the run, which "
+        f"trains as method {warming_up} does; give {remedy}"
+    )
 
 
 def spec_of(settings: RunSettings) -> EnvSpec:
