@@ -54,6 +54,7 @@ def make_spec(num_objectives: int = 2, horizon: int = 1000) -> EnvSpec:
         ),
         ("ensemble", 1, "at least 2"),
         *((name, -1, "negative") for name in ("warmup", "together", "resample_iterations", "held_out")),
+        ("resample_iterations", 0, "at least 1: leave it out"),
         ("layers", 17, "16 at most"),
         ("activation", "tahn", "did you mean tanh"),
         ("layout", "statik", "did you mean static"),
@@ -227,6 +228,23 @@ def test_numbers_of_numpy_are_numbers() -> None:
 def test_paper_preset_has_steps_for_the_policies_of_any_problem(problem: str, policies: int) -> None:
     """2·10⁶ samples for each of 3 · 10 policies of two objectives, or of 3 · 36 of three, where these are known."""
     assert default_settings(problem, "paper").steps == 3 * policies * 2_000_000
+
+
+def test_paper_preset_has_steps_for_the_policies_that_are_asked_for() -> None:
+    """2·10⁶ for each of R · K, where K is 10 for two objectives; steps that are given or read stand."""
+
+    def steps(method: str = "ucb", **given: Any) -> int:
+        return make_settings("Hopper-v2", method, "paper", **given).steps
+
+    assert steps(replicas=1) == 20_000_000
+    assert steps(replicas=2, policies=5) == 20_000_000
+    assert steps(pivots=[[0.2, 0.8], [0.8, 0.2]]) == 3 * 2 * 2_000_000
+    assert steps(replicas=1, steps=7_000_000) == 7_000_000
+    assert steps("pdmorl", policies=5) == steps(policies=5) == 30_000_000
+    assert make_settings("Hopper-v2", replicas=2).steps == 5_000_000
+    assert from_json({"problem": "Hopper-v2", "preset": "paper", "replicas": 1}).steps == 20_000_000
+    longer = make_settings("Hopper-v2", preset="paper", replicas=1, steps=60_000_000)
+    assert from_json(json.loads(json.dumps(longer.to_json()))) == longer
 
 
 def test_paper_preset_has_no_entropy_bonus_for_choices_either() -> None:
@@ -412,6 +430,45 @@ def test_override_turns_lists_into_tuples() -> None:
 def test_unknown_setting_is_answered_with_the_nearest(name: str, nearest: str) -> None:
     with pytest.raises(ConfigError, match=rf"unknown setting '{name}'; did you mean .*\b{nearest}\b"):
         override(default_settings("Swimmer-v2"), **{name: 1})
+
+
+# --- what has no effect ---------------------------------------------------------------------------------
+
+NO_EFFECT: list[tuple[dict[str, Any], str]] = [
+    ({"layout": "static", "together": 5}, "together is 5, but in layout static .* give --layout parting"),
+    ({"preset": "paper", "together": 5}, "together is 5, but in layout static"),
+    ({"rollout": 30, "samples": 400}, "rollout is 30, but samples is 400, .* leave --rollout out"),
+    ({"preset": "paper", "rollout": 30}, "rollout is 30, but samples is 2500"),
+    ({"nadir": (0.0, 0.0)}, "nadir is .*, which utility linear does not look at; did you mean --utility chebyshev"),
+]
+
+
+@pytest.mark.parametrize(("given", "message"), NO_EFFECT)
+def test_what_is_given_without_effect_is_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        make_settings("Swimmer-v2", **given)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"layout": "static", "together": 0},
+        {"together": 5, "samples": 400},
+        {"utility": "floors", "floors": ("1=2",), "nadir": (0.0, 0.0)},
+    ],
+)
+def test_what_is_given_with_effect_is_not(given: dict[str, Any]) -> None:
+    make_settings("Swimmer-v2", **given)
+
+
+@pytest.mark.parametrize(("given", "message"), NO_EFFECT)
+def test_what_a_run_has_decided_is_read_again(given: dict[str, Any], message: str) -> None:
+    """Every value stands in its config.json, also one that had no effect in a run of an older version."""
+    preset = given.get("preset", "tuned")
+    older = override(default_settings("Swimmer-v2", preset), **given)
+    config = resolve(older, make_spec())
+    stored = from_json(json.loads(json.dumps(config.to_json())))
+    assert resolve(stored, make_spec()) == config
 
 
 # --- JSON ---------------------------------------------------------------------------------------------

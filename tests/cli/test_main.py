@@ -27,6 +27,7 @@ from ucb_moppo.config import (
     MoppoSettings,
     RunSettings,
     default_settings,
+    from_json,
     make_settings,
     override,
     resolve,
@@ -35,6 +36,7 @@ from ucb_moppo.engine.learner import Plan, StageRecord
 from ucb_moppo.engine.shard import Timing
 from ucb_moppo.engine.trainer import Trainer
 from ucb_moppo.envs import PROBLEMS, make_spec
+from ucb_moppo.errors import ConfigError
 from ucb_moppo.objectives.goal_settings import GoalSettings
 from ucb_moppo.search.search_settings import SearchSettings
 from ucb_moppo.store.run import Run
@@ -232,6 +234,33 @@ def test_options_stand_above_the_config_file(tmp_path: Path) -> None:
     assert (settings.search.active, settings.search.samples) == (8, 40)
     settings = cli.parse_train(["--config", str(file), "Ant-v2", "--preset", "quick"])[1]
     assert settings == override(default_settings("Ant-v2", "quick"), active=4, samples=40, clip=0.3)
+
+
+def test_options_without_effect_are_refused(tmp_path: Path) -> None:
+    """What stands in a run's config is no option: there it was decided."""
+    config = resolve(default_settings("Swimmer-v2"), make_spec("Swimmer-v2"))
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(config.to_json()))
+    told = "rollout is 50, but samples is 2500"
+    with pytest.raises(ConfigError, match=told):
+        cli.parse_train(["--config", str(file), "--rollout", "50"])
+    with pytest.raises(ConfigError, match=told):
+        cli.parse_train(["--config", str(file), "--set", "rollout=50"])
+    with pytest.raises(ConfigError, match="together is 7, but in layout static"):
+        cli.parse_train(["--config", str(file), "--layout", "static", "--together=7"])
+    settings = cli.parse_train(["--config", str(file), "--layout", "static"])[1]
+    assert settings == override(from_json(config.to_json()), layout="static")
+
+
+def test_the_paper_s_steps_follow_its_policies(tmp_path: Path) -> None:
+    def steps(*arguments: str) -> int:
+        return cli.parse_train(["Hopper-v2", "--preset", "paper", *arguments])[1].steps
+
+    assert steps("--replicas", "1") == steps("--set", "replicas=1") == 20_000_000
+    assert steps("--replicas", "1", "--steps", "60000000") == 60_000_000
+    file = tmp_path / "settings.json"
+    file.write_text(json.dumps({"steps": 60_000_000}))
+    assert steps("--replicas", "1", "--config", str(file)) == 60_000_000
 
 
 # --- help --------------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ from ucb_moppo.cli.options import (
     View,
 )
 from ucb_moppo.cli.settings_options import to_options, to_settings
-from ucb_moppo.config import RunSettings, from_json, leave_discount_open, override, settings_type
+from ucb_moppo.config import RunSettings, from_json, override, settings_type, settle
 from ucb_moppo.errors import ConfigError, UcbMoppoError, UcbMoppoWarning, nearest_names
 from ucb_moppo.runtime.place import SAFE_PATH
 from ucb_moppo.training.imports import announce_imports
@@ -110,6 +110,11 @@ def named_option(argv: Sequence[str], option: str) -> str | None:
     words = [part for word in argv for part in (word.split("=", 1) if word.startswith("--") else [word])]
     found = [after for word, after in pairwise(words) if word == option]
     return found[-1] if found else None
+
+
+def given_options(argv: Sequence[str]) -> set[str]:
+    """Names of the settings whose options are given."""
+    return {word.partition("=")[0].removeprefix("--").replace("-", "_") for word in argv if word.startswith("--")}
 
 
 def read_settings(pairs: Sequence[str]) -> dict[str, Any]:
@@ -196,9 +201,9 @@ def parse_train(argv: Sequence[str]) -> tuple[Train[Any], RunSettings]:
     choice = parse_options(argv, usage, from_json(data if file else {"problem": ""} | data))
     settings = to_settings(choice.settings, kind)
     settings.check()
-    if named_option(argv, "--gamma") is None and "gamma" not in {**file, **file.get("ppo", {})}:
-        settings = leave_discount_open(settings)
-    return choice, override(settings, **read_settings(choice.set))
+    pairs = {name: value for name, value in read_settings(choice.set).items() if value is not None}
+    read = {*file, *file.get("ppo", {})}
+    return choice, settle(override(settings, **pairs), {*given_options(argv), *pairs}, read)
 
 
 def parse_options(argv: Sequence[str], usage: str, defaults: RunSettings) -> Train[Any]:

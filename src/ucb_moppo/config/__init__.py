@@ -4,7 +4,7 @@
 """
 
 from ucb_moppo.config.kinds import check_types
-from ucb_moppo.config.presets import default_settings, from_json, from_run, leave_discount_open, make_settings
+from ucb_moppo.config.presets import default_settings, from_json, from_run, make_settings, settle
 from ucb_moppo.config.published import published_settings
 from ucb_moppo.config.resolved import Division, MoppoConfig, PeerConfig, RunConfig, resolve
 from ucb_moppo.config.settings import (
@@ -31,7 +31,6 @@ __all__ = [
     "default_settings",
     "from_json",
     "from_run",
-    "leave_discount_open",
     "make_settings",
     "override",
     "published_settings",
@@ -39,4 +38,5 @@ __all__ = [
     "setting_types",
     "settings_that_count",
     "settings_type",
+    "settle",
 ]

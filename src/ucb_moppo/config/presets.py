@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, TypeVar
 
+from ucb_moppo.config.given import check_given
 from ucb_moppo.config.measuring import measured_before
 from ucb_moppo.config.settings import (
     OWN,
@@ -19,6 +20,9 @@ from ucb_moppo.config.settings import (
 from ucb_moppo.envs import find_problem, published_objectives, read_name
 from ucb_moppo.errors import require
 from ucb_moppo.objectives.weights import default_num_policies
+from ucb_moppo.search.search_settings import SearchSettings
+
+Kind = TypeVar("Kind", bound=MoppoSettings | PeerSettings)
 
 QUICK = {"steps": 500_000}
 PAPER: dict[str, Any] = {
@@ -86,10 +90,25 @@ def default_settings(problem: str, preset: str = "tuned") -> MoppoSettings:
     settings = MoppoSettings(problem=name, preset=preset)  # type: ignore[arg-type]
     settings.check()
     if preset == "paper":
-        policies = default_num_policies(count_objectives(name))
-        return override(settings, **PAPER, steps=PAPER["replicas"] * policies * PAPER_SAMPLES)
+        return with_paper_steps(override(settings, **PAPER))
     settings = override(settings, **TUNED.get(read_name(name).env_id, {}))
     return override(settings, **QUICK) if preset == "quick" else settings
+
+
+def with_paper_steps(settings: Kind) -> Kind:
+    """The paper's steps for every policy that is asked for, under the preset `paper`; others as they are.
+
+    Another's method has as many as the run of ours that it is compared with.
+    """
+    if settings.preset != "paper":
+        return settings
+    if isinstance(settings, MoppoSettings):
+        search = settings.search
+    else:
+        search = SearchSettings(policies=settings.policies, replicas=PAPER["replicas"])
+    usual = default_num_policies(count_objectives(settings.problem))
+    policies = search.policies or len(search.pivots or ()) or usual
+    return override(settings, steps=search.replicas * policies * PAPER_SAMPLES)
 
 
 def count_objectives(problem: str) -> int:
@@ -117,10 +136,21 @@ def make_settings(
 ) -> MoppoSettings | PeerSettings:
     """Settings by name, over the preset's; of another's method, those of its own among them."""
     settings = override(DEFAULTS[settings_type(method)](problem, preset), method=method, **changes)
-    return settings if changes.get("gamma") is not None else leave_discount_open(settings)
+    return settle(settings, {name for name, value in changes.items() if value is not None})
 
 
-def leave_discount_open(settings: MoppoSettings | PeerSettings) -> MoppoSettings | PeerSettings:
+def settle(settings: Kind, given: Collection[str], read: Collection[str] = ()) -> Kind:
+    """The settings with what follows from others of them, if it is neither ``given`` nor ``read`` from a file.
+
+    Refused where what is given has no effect; a file may hold everything that a run has decided.
+    """
+    check_given(settings, given)
+    known = {*given, *read}
+    settings = settings if "steps" in known else with_paper_steps(settings)
+    return settings if "gamma" in known else leave_discount_open(settings)
+
+
+def leave_discount_open(settings: Kind) -> Kind:
     """Forget a preset's discount where it is one for sums: differences of a utility add up to it without any."""
     if not isinstance(settings, MoppoSettings) or settings.goal.criterion != "esr":
         return settings
@@ -142,5 +172,4 @@ def from_json(data: Mapping[str, Any]) -> MoppoSettings | PeerSettings:
     settings = make_settings(**chosen)
     if OWN in data:  # they may bear any name, also that of a setting of the run
         settings = dataclasses.replace(settings, **settings.take_unknown(dict(data[OWN]), known=()))
-    settings = override(settings, **flat)
-    return settings if flat.get("gamma") is not None else leave_discount_open(settings)
+    return settle(override(settings, **flat), (), {name for name, value in flat.items() if value is not None})

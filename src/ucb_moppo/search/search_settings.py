@@ -108,6 +108,10 @@ def check_search(search: SearchSettings) -> None:
     for name in ("warmup", "together", "resample_iterations"):
         value = getattr(search, name)
         require(value is None or value >= 0, f"{name} is {value}; it must not be negative")
+    require(
+        search.resample_iterations != 0,
+        "resample_iterations is 0; it must be at least 1: leave it out for about an episode",
+    )
     for registry in (ACQUISITIONS, SURROGATES, SELECTIONS):
         if getattr(search, registry.kind) is not None:
             registry.check(getattr(search, registry.kind))
