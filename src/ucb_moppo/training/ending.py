@@ -22,7 +22,7 @@ from ucb_moppo.store.writer import Reported, front_csv
 MAX_WEIGHTS, MAX_WEIGHTS_IN_ALL = 25, 200
 """Weights of a sub-space, and of all of them, that the front of a finished run is chosen from."""
 SHARE = 0.25
-"""All evaluation that anything is chosen by takes less than this share of the training steps."""
+"""All evaluation of ours that anything is chosen by takes less than this share of the training steps."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,11 +104,15 @@ def num_subspaces(config: RunConfig) -> int:
 def affordable_weights(config: RunConfig, snapshot: Snapshot, record: StageRecord) -> int:
     """Weights of each sub-space that the front can be chosen from, by how long episodes are now.
 
-    0 where policies do not depend on a weight.
+    As many for every method whose episodes are as long: pre-training is part of the budget, and what a method
+    evaluates for itself is its own. 0 where policies do not depend on a weight.
     """
     subspaces = num_subspaces(config)
     if not snapshot.network.conditioned or len(snapshot.weights) not in (1, subspaces):
         return 0
-    left = SHARE * record.training_steps - record.evaluation_steps
+    counts = record.method_counts
+    trained = record.training_steps + counts.get("pretraining_steps", 0)
+    evaluated = record.evaluation_steps - counts.get("peer_evaluation_steps", 0)
+    left = SHARE * min(trained, config.steps) - evaluated
     per_weight = subspaces * config.episodes * max(1.0, record.episode_steps)
     return min(MAX_WEIGHTS, MAX_WEIGHTS_IN_ALL // subspaces, int(0.95 * left / per_weight))
