@@ -13,7 +13,10 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-import optuna
+try:
+    import optuna
+except ModuleNotFoundError:
+    raise SystemExit("this example needs optuna, which is not installed: pip install 'ucb-moppo[tune]'") from None
 
 import ucb_moppo
 

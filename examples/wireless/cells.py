@@ -19,12 +19,17 @@ from numpy.typing import NDArray
 
 os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")  # mobile-env imports pygame, which greets on the terminal
 
-from mobile_env.core.base import MComCore
-from mobile_env.core.channels import OkumuraHata
-from mobile_env.core.entities import BaseStation, UserEquipment
-from mobile_env.handlers.central import MComCentralHandler
-from mobile_env.scenarios.medium import MComMedium
-from mobile_env.scenarios.small import MComSmall
+try:
+    from mobile_env.core.base import MComCore
+    from mobile_env.core.channels import OkumuraHata
+    from mobile_env.core.entities import BaseStation, UserEquipment
+    from mobile_env.handlers.central import MComCentralHandler
+    from mobile_env.scenarios.medium import MComMedium
+    from mobile_env.scenarios.small import MComSmall
+except ModuleNotFoundError as fault:
+    raise ImportError(
+        f"it needs {fault.name}, which is not installed: pip install 'ucb-moppo[wireless]'"
+    ) from fault
 
 OBJECTIVES = ("quality", "coverage", "energy", "signalling")
 SCENARIOS: dict[str, type[MComCore]] = {"small": MComSmall, "medium": MComMedium}

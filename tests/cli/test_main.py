@@ -366,6 +366,13 @@ def test_a_table_says_what_it_shows_and_what_was_not_confirmed(numbers: tuple[in
     assert describe_rows(*numbers) == words
 
 
+@pytest.mark.parametrize("words", [["show", "run", "--rows", "-1"], ["train", PROBLEM, "--videos", "-1"]])
+def test_fewer_than_none_is_refused_before_anything_is_done(words: list[str], capsys: Capture) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(words)
+    assert f"{words[2]} is -1; it must be at least 0" in capsys.readouterr().err
+
+
 def test_what_there_is_one_of_is_not_told_as_many(tmp_path: Path, capsys: Capture) -> None:
     point = SampleRun.showing(np.ones((1, 1, 2))).write(tmp_path / "run")
     cli.main(["show", str(point)])

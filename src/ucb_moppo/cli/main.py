@@ -43,7 +43,7 @@ from ucb_moppo.cli.options import (
 )
 from ucb_moppo.cli.settings_options import to_options, to_settings
 from ucb_moppo.config import RunSettings, from_json, override, settings_type, settle
-from ucb_moppo.errors import ConfigError, UcbMoppoError, UcbMoppoWarning, nearest_names
+from ucb_moppo.errors import ConfigError, UcbMoppoError, UcbMoppoWarning, nearest_names, require
 from ucb_moppo.runtime.place import SAFE_PATH
 from ucb_moppo.training.imports import announce_imports
 from ucb_moppo.training.reporter import silence, tell
@@ -92,6 +92,7 @@ def parse(command: type[Command], argv: Sequence[str], usage: str, default: Comm
 
 def train(argv: Sequence[str]) -> None:
     choice, settings = parse_train(argv)
+    require(choice.videos >= 0, f"--videos is {choice.videos}; it must be at least 0")
     if choice.videos:
         from ucb_moppo.viewer.serve import check_installed
 
@@ -342,6 +343,7 @@ def choose(argv: Sequence[str]) -> None:
 
 def show(argv: Sequence[str]) -> None:
     choice = parse(Show, argv, "show")
+    require(choice.rows >= 0, f"--rows is {choice.rows}; it must be at least 0")
     print_run(choice.run, choice.rows, as_json=choice.json)
 
 

@@ -152,13 +152,21 @@ def find_problem(problem: str, protocol: str = "gymnasium") -> MujocoProblem | N
 
 
 def _check_known(problem: str) -> None:
-    """Refuse an id that Gymnasium does not know, with the nearest ones that it does."""
+    """Refuse an id that Gymnasium does not know, with the nearest ones that it does, or what hinders its module."""
     import gymnasium
 
     from ucb_moppo.envs.adapter import registered_spec
 
     try:
         registered_spec(problem)
-    except (gymnasium.error.Error, ImportError) as fault:
-        near = nearest_names(problem, [*PROBLEMS, *list_mo_gymnasium_ids()])
-        raise ConfigError(f"unknown problem {problem!r} ({fault}): {near}") from fault
+    except ImportError as fault:
+        module = read_name(problem).module
+        if f"{module}.".startswith(f"{fault.name}."):
+            remedy = "install it, or put its folder on PYTHONPATH"
+            raise ConfigError(f"unknown problem {problem!r}: {fault}; {remedy}") from fault
+        raise ConfigError(f"{problem!r}: its module {module} cannot be imported: {fault}") from fault
+    except gymnasium.error.Error as fault:
+        # Gymnasium names its own, whose rewards are scalars; about a module's ids it knows best.
+        own = [*PROBLEMS, *list_mo_gymnasium_ids()]
+        near = fault if read_name(problem).module else nearest_names(problem, own)
+        raise ConfigError(f"unknown problem {problem!r}: {near}") from fault
