@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import re
 import sys
@@ -13,10 +14,12 @@ from typing import Any
 
 import pytest
 
+from ucb_moppo.envs import make_spec
 from ucb_moppo.errors import ConfigError, needing
 from ucb_moppo.registry import EXECUTORS, METHODS
 
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXAMPLES = Path(__file__).parents[1] / "examples"
 EXTRAS = PROJECT["optional-dependencies"]
 
 
@@ -78,6 +81,25 @@ def test_what_is_missing_is_said_with_the_line_that_installs_it(
     assert str(fault.value).endswith(f", which is not installed: pip install 'ucb-moppo[{extra}]'")
     assert "\n" not in str(fault.value)
     assert extra in EXTRAS
+
+
+def test_the_example_that_tunes_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    monkeypatch.delitem(sys.modules, "tune_with_optuna", raising=False)
+    monkeypatch.syspath_prepend(EXAMPLES)
+    with pytest.raises(SystemExit, match=r"needs optuna, .*: pip install 'ucb-moppo\[tune\]'$"):
+        importlib.import_module("tune_with_optuna")
+
+
+def test_so_does_the_one_of_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("mobile_env", "cells")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "mobile_env", None)
+    monkeypatch.syspath_prepend(EXAMPLES / "wireless")
+    with pytest.raises(
+        ConfigError, match=r"'cells:W-v0': .* needs mobile_env.*, .*pip install 'ucb-moppo\[wireless\]'$"
+    ):
+        make_spec("cells:W-v0")
 
 
 def test_one_that_does_not_load_is_quoted() -> None:

@@ -248,13 +248,23 @@ def test_physics_that_are_not_installed_are_named_with_what_installs_them(monkey
     [
         ("hoper-v2", "did you mean Hopper-v2"),
         ("deep-sea-tresure-v0", "did you mean deep-sea-treasure-v0"),
-        ("no_such_module:some-v0", "No module named 'no_such_module'"),
+        ("no_such_module:some-v0", "No module named 'no_such_module'; install it, or put its folder on PYTHONPATH"),
         ("probe_envs:probe/Missing-v0", "unknown problem 'probe_envs:probe/Missing-v0'"),
     ],
 )
 def test_an_unknown_problem_is_refused_with_the_nearest_names(problem, message):
     with pytest.raises(ConfigError, match=re.escape(message)):
         make_batch(problem, 1)
+
+
+def test_what_a_module_of_ones_own_lacks_is_not_taken_for_a_misspelling(tmp_path, monkeypatch):
+    (tmp_path / "needy_envs.py").write_text("import no_such_simulator\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigError) as fault:
+        make_batch("needy_envs:needy-v0", 1)
+    assert str(fault.value) == (
+        "'needy_envs:needy-v0': its module needy_envs cannot be imported: No module named 'no_such_simulator'"
+    )
 
 
 @pytest.mark.parametrize("arguments", [{"num_envs": 0}, {"num_envs": 1, "horizon": 0}])
