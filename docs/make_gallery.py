@@ -2,8 +2,8 @@
 
     python docs/make_gallery.py runs/HalfCheetah-v2 runs/Hopper-v2 runs/Walker2d-v2
 
-Each run gives its front and three clips: the two ends of the front and its middle, the first seconds of the very
-episodes that were evaluated.
+Each run gives its front and three clips: the two ends of the front and what differs most from both, the first
+seconds of the very episodes that were evaluated.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ from pathlib import Path
 
 import imageio_ffmpeg
 import matplotlib
-import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from ucb_moppo.store.picture import PLAIN_TEXT
 from ucb_moppo.store.run import Run, front_from_columns, on_front
 from ucb_moppo.store.storage import parse_columns, parse_object
-from ucb_moppo.viewer.video import render_row
+from ucb_moppo.viewer.video import render_row, spread_rows
 
 ROOT = Path(__file__).resolve().parent.parent
 GALLERY = ROOT / "docs" / "images" / "gallery"
@@ -37,11 +36,10 @@ def draw_run(run: Run) -> Path:
 
 
 def film_run(run: Run) -> list[Path]:
-    """Clips of three points of a run's front, from the least to the most of its first objective."""
-    rows = np.flatnonzero(on_front(run.table()))
-    rows = rows[np.argsort(run.evaluated().returns[rows, 0])]
-    chosen = {"low": rows[0], "middle": rows[len(rows) // 2], "high": rows[-1]}
-    return [film_row(run, int(row), name) for name, row in chosen.items()]
+    """Clips of the two ends of a run's front, and of the point that differs most from both."""
+    return [
+        film_row(run, row, name) for name, row in zip(("high", "low", "middle"), spread_rows(run, 3), strict=True)
+    ]
 
 
 def film_row(run: Run, row: int, name: str) -> Path:

@@ -20,7 +20,6 @@ from trade_runs import EVALUATION_STEPS, NUM_STAGES, PROBLEM, trade_arguments, t
 
 from ucb_moppo.algos.ppo.ppo_settings import PPOSettings
 from ucb_moppo.cli import main as cli
-from ucb_moppo.cli.display import describe_rows
 from ucb_moppo.cli.progress import Bar
 from ucb_moppo.config import (
     MoppoConfig,
@@ -355,15 +354,16 @@ def test_show_prints_as_many_rows_as_asked(run: Run, capsys: Capture) -> None:
         assert f"{value:,.1f}" in text
 
 
-@pytest.mark.parametrize(
-    ("numbers", "words"),
-    [
-        ((10, 16, 16), "10 of 16 points of the front"),
-        ((3, 3, 1), "3 of 3 points of the front (1 when measured anew)"),
-    ],
-)
-def test_a_table_says_what_it_shows_and_what_was_not_confirmed(numbers: tuple[int, int, int], words: str) -> None:
-    assert describe_rows(*numbers) == words
+def test_what_was_not_confirmed_is_in_no_table(tmp_path: Path, capsys: Capture) -> None:
+    """(1, 9), (4, 4) and (9, 1) were chosen for the front; measured anew, the middle one is worse than the last."""
+    chosen = np.array([[[1.0, 9.0], [4.0, 4.0], [9.0, 1.0]]])
+    run = SampleRun.showing(chosen).write(tmp_path / "run")
+    rewrite(run, "front.csv", (run / "front.csv").read_bytes().replace(b"4.0,4.0", b"4.0,0.5"))
+    cli.main(["show", str(run)])
+    text = capsys.readouterr().out
+    assert "2 of 2 points of the front" in text
+    assert "9.0" in text
+    assert "0.5 " not in text.partition("points of the front")[2].replace("0.500", "")
 
 
 @pytest.mark.parametrize("words", [["show", "run", "--rows", "-1"], ["train", PROBLEM, "--videos", "-1"]])

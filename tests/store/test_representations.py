@@ -129,6 +129,22 @@ def test_what_was_measured_has_whiskers_of_its_standard_error(run: Run) -> None:
     np.testing.assert_allclose(up, [[(x, y - e), (x, y + e)] for (x, y), e in zip(returns, (2, 4), strict=True)])
 
 
+def test_who_was_chosen_and_then_measured_to_be_dominated_is_a_ring(tmp_path: Path) -> None:
+    run = SampleRun.showing(np.array([[[1.0, 9.0], [4.0, 4.0], [9.0, 1.0]]])).write(tmp_path / "run")
+    rewrite(run, FRONT, (run / FRONT).read_bytes().replace(b"4.0,4.0", b"4.0,0.5"))
+    assert Run(run).confirmed().tolist() == [True, False, True]
+    _, rings, marks = Run(run).plot_front().axes[0].collections
+    np.testing.assert_array_equal(rings.get_offsets(), [[4.0, 0.5]])
+    np.testing.assert_array_equal(marks.get_offsets(), [[1.0, 9.0], [9.0, 1.0]])
+
+
+def test_where_a_preference_is_no_weighted_sum_all_that_were_chosen_stand(tmp_path: Path) -> None:
+    run = SampleRun.showing(np.array([[[1.0, 9.0], [4.0, 4.0], [9.0, 1.0]]])).write(tmp_path / "run")
+    rewrite(run, FRONT, (run / FRONT).read_bytes().replace(b"4.0,4.0", b"4.0,0.5"))
+    rewrite(run, SUMMARY, (run / SUMMARY).read_bytes().replace(b'"problem"', b'"utility": "floors", "problem"', 1))
+    assert Run(run).confirmed().all()
+
+
 def test_what_a_front_covers_is_shaded_up_to_its_best(tmp_path: Path) -> None:
     """(2, 1) is no longer on the front once it is measured: (2, 2) covers it. Then come (1, 4) and (5, 0)."""
     axes = Figure().add_subplot(xlim=(0, 6), ylim=(-1, 5))

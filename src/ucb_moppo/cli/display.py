@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Column, Table
@@ -135,20 +136,15 @@ def describe_steps(summary: Mapping[str, Any]) -> str:
     return f"{before}{summary['training_steps']:,} training and {evaluating:,} evaluation steps"
 
 
-def describe_rows(shown: int, chosen: int, measured: int | None) -> str:
-    """How much of the front a table shows; what was chosen for it may be on it no more once it is measured."""
-    confirmed = measured is None or measured == chosen
-    rest = "" if confirmed else f" ({measured} when measured anew)"
-    return f"{shown} of {chosen} points of the front{rest}"
-
-
 def front_on_terminal(run: Run, rows: int) -> Table:
-    """The front, or ``rows`` of it that are farthest apart, by the first objective."""
+    """The front as it was measured, or ``rows`` of it that are farthest apart, by the first objective."""
     front, names = run.front(), run.summary["objectives"]
     if front.returns.shape[1] != len(names):
         raise RunFormatError(f"{run.path}: {FRONT} has {front.returns.shape[1]} objectives, {SUMMARY} {len(names)}")
-    chosen = sorted(spread_over(front.returns, rows), key=lambda i: front.returns[i, 0])
-    title = describe_rows(len(chosen), len(front.returns), run.summary.get("cardinality"))
+    members = np.flatnonzero(run.confirmed())
+    chosen = members[sorted(spread_over(front.returns[members], rows))]
+    chosen = chosen[np.argsort(front.returns[chosen, 0], kind="stable")]
+    title = f"{len(chosen)} of {len(members)} points of the front"
     table = Table("policy", "weight", *(Column(plain(name)) for name in names), title=title, title_justify="left")
     for i in chosen:
         weight = ", ".join(f"{x:.3f}" for x in front.weights[i])

@@ -64,21 +64,23 @@ def make_figure(run: Run) -> Figure:
     """
     with matplotlib.rc_context(PLAIN_TEXT | LOOK):
         everything, front, found = run.evaluated(), run.front(), run.summary
-        objectives = found["objectives"]
-        colours: dict[str, Any] = {"c": front.weights[:, 0], "vmin": 0, "vmax": 1}
+        objectives, stands = found["objectives"], run.confirmed()
+        ring: dict[str, Any] = {"s": 18, "facecolors": "none", "edgecolors": "0.6", "linewidths": 0.8}
+        colours: dict[str, Any] = {"c": front.weights[stands, 0], "vmin": 0, "vmax": 1}
         figure, panels = draw_panels(
             objectives,
             [
                 PointLayer(everything.returns, {"s": 12, "color": "0.75", "label": "dominated"}),
-                PointLayer(front.returns, {"s": 34, "label": "front", "zorder": 3, **colours}),
+                *([] if stands.all() else [PointLayer(front.returns[~stands], ring | {"label": "not confirmed"})]),
+                PointLayer(front.returns[stands], {"s": 34, "label": "front", "zorder": 3, **colours}),
             ],
         )
         marks, bar = panels[0].collections[-1], 20 * len(panels) ** 0.25
         figure.colorbar(marks, ax=panels, label=f"weight of {objectives[0]}", aspect=bar)
         if len(objectives) <= 3:
-            draw_errors(panels, front.returns, run.front_errors())
+            draw_errors(panels, front.returns[stands], run.front_errors()[stands])
         if len(objectives) == 2:
-            shade_dominated(panels[0], front.returns)
+            shade_dominated(panels[0], front.returns[stands])
         add_legend(figure, panels[0], matrix=len(objectives) > 3)
         figure.suptitle(make_title(found), fontsize=10)
     return figure

@@ -146,6 +146,18 @@ class Run:
         everything = front_from_columns(table, self.path / FRONT)
         return Front(*(column[on_front(table)] for column in everything))
 
+    def confirmed(self) -> NDArray:
+        """[n] which of the front's points no other dominates as they were measured.
+
+        All of them where a preference is no weighted sum: there who is dominated in the mean may serve one best.
+        """
+        from ucb_moppo.objectives.pareto import nondominated  # a machine that deploys policies may have no moocore
+
+        returns = self.front().returns
+        if self.summary.get("utility", "linear") != "linear" or not len(returns):
+            return np.ones(len(returns), bool)
+        return np.asarray(nondominated(returns))
+
     def front_errors(self) -> NDArray:
         """[n, m] the standard error of each of the front's returns; NaN where it was measured by what chose it."""
         table, num_objectives = self.table(), self.front().returns.shape[1]

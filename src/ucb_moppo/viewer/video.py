@@ -88,8 +88,8 @@ def video_path(run: Run, video: Video) -> Path:
 
 
 def spread_rows(run: Run, count: int) -> list[int]:
-    """Rows of ``count`` members of the front, or fewer: the best of each objective, then what differs most."""
-    members = np.flatnonzero(on_front(run.table()))
+    """Rows of up to ``count`` of the front as measured: the best of each objective, then what differs most."""
+    members = np.flatnonzero(on_front(run.table()))[run.confirmed()]
     return [int(members[i]) for i in spread_over(run.evaluated().returns[members], count)]
 
 
