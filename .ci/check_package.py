@@ -26,7 +26,13 @@ NEEDED_IN_SOURCES = (
     "CHANGELOG.md",
     "constraints.txt",
     "tests/conftest.py",
+    "mkdocs.yml",
     "docs/check.py",
+    "docs/images/stages.svg",
+    "docs/images/two-policies.gif",
+    "examples/front.ipynb",
+    "benchmarks/first-results.json",
+    ".github/ISSUE_TEMPLATE/bug.yml",
 )
 DEPLOYING = ("numpy", "safetensors", "msgspec")
 """All that a machine needs which only acts."""

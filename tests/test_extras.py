@@ -130,6 +130,14 @@ def test_no_install_pins_what_a_user_may_have() -> None:
     assert [each for each in everything if "==" in each.partition(";")[0]] == []
 
 
+def test_the_least_torch_that_is_taken_is_the_one_that_is_tested() -> None:
+    """Nothing older was ever tried, and a lower end that was not tried is a guess."""
+    lines = (Path(__file__).parents[1] / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    (pinned,) = (line.partition("==")[2] for line in lines if line.startswith("torch=="))
+    (asked,) = (each for each in EXTRAS["peers"] if each.startswith("torch"))
+    assert asked == f"torch>={pinned.removesuffix('.0')},<3"
+
+
 def test_constraints_name_a_version_of_everything_that_is_asked_for() -> None:
     lines = (Path(__file__).parents[1] / "constraints.txt").read_text(encoding="utf-8").splitlines()
     pinned = {line.partition("==")[0].lower().replace("_", "-") for line in lines}
