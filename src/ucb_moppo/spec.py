@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -85,22 +86,38 @@ class ObservationPart:
 
     def encode(self, values: NDArray) -> NDArray:
         """Values [B, *shape] -> rows [B, size] of float64."""
-        rows = values.reshape(len(values), prod(self.shape))
+        rows = np.zeros((len(values), self.size))
+        self.write(values, rows)
+        return rows
+
+    def write(self, values: NDArray, rows: NDArray) -> None:
+        """Encode values [B, *shape] into rows [B, size] of zeros."""
+        flat = values.reshape(len(values), prod(self.shape))
         if not self.choices:
-            return rows.astype(np.float64)
-        shifted = rows - np.asarray(self.start)
-        outside = ~((shifted >= 0) & (shifted < np.asarray(self.choices)))  # what is not a number is outside, too
-        if outside.any():
-            raise ValueError(f"observation {rows[outside.any(axis=1)][0].tolist()} lies outside its space")
-        encoded = np.zeros((len(rows), self.size))
-        first = np.cumsum((0, *self.choices[:-1]))
-        encoded[np.arange(len(rows))[:, None], first + shifted.astype(np.int64)] = 1
-        return encoded
+            rows[:] = flat
+            return
+        start, count, first = self._one_hot
+        shifted = flat - start
+        inside = (shifted >= 0) & (shifted < count)  # what is not a number is not inside, either
+        if not inside.all():
+            raise ValueError(f"observation {flat[~inside.all(axis=1)][0].tolist()} lies outside its space")
+        rows[np.arange(len(rows))[:, None], first + shifted.astype(np.int64)] = 1
+
+    @cached_property
+    def _one_hot(self) -> tuple[NDArray, NDArray, NDArray]:
+        """Of each number the smallest value, how many there are, and where its vector begins."""
+        return np.asarray(self.start), np.asarray(self.choices), np.cumsum((0, *self.choices[:-1]))
+
+
+_SHAPE = attrgetter("shape")
 
 
 def stack_alike(values: Sequence[Any]) -> NDArray:
     """B arrays or numbers -> one array [B, …]; arrays of one shape several times quicker than by ``np.array``."""
-    shapes = {value.shape if isinstance(value, np.ndarray) else () for value in values}
+    try:
+        shapes = set(map(_SHAPE, values))
+    except AttributeError:  # plain numbers or lists
+        return np.array(values)
     if len(shapes) != 1 or shapes == {()}:
         return np.array(values)
     return np.concatenate(values).reshape(len(values), *shapes.pop())
@@ -155,7 +172,7 @@ class EnvSpec:
         scaled = accrued / np.asarray(self.accrued_scales)
         return np.concatenate([observation, scaled, np.reshape(time, (-1, 1)) / self.horizon], axis=1)
 
-    @property
+    @cached_property
     def parts(self) -> tuple[ObservationPart, ...]:
         """What to encode, part by part; empty: observations are arrays of ``observation_size`` numbers."""
         if not self.discrete_observation:
@@ -167,10 +184,12 @@ class EnvSpec:
         if not self.parts:
             rows = stack_alike(observations).astype(np.float64)
             return rows.reshape(len(observations), self.observation_size)
-        columns: list[NDArray] = []
+        rows, end = np.zeros((len(observations), self.observation_size)), 0
         found: dict[tuple[str | int, ...], NDArray] = {}
         for part in self.parts:
             if part.path not in found:  # one array may be shown in two ways
-                found[part.path] = stack_alike([part.find(observation) for observation in observations])
-            columns.append(part.encode(found[part.path].reshape(len(observations), *part.shape)))
-        return columns[0] if len(columns) == 1 else np.concatenate(columns, axis=1)
+                shown = [part.find(observation) for observation in observations] if part.path else observations
+                found[part.path] = stack_alike(shown)
+            start, end = end, end + part.size
+            part.write(found[part.path].reshape(len(observations), *part.shape), rows[:, start:end])
+        return rows

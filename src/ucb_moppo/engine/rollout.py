@@ -97,7 +97,8 @@ class Collector:
         for t in range(len(noise)):
             if self.ledger is not None:
                 conditioning = self.ledger.preference.astype(np.float32)
-            output = act(self.lockstep.observation, conditioning, noise[t])
+            rollout.observation[t] = self.lockstep.observation
+            output = act(rollout.observation[t], conditioning, noise[t])
             with self._policy_named(t):
                 step = self._step(rollout, t, greedy_action(output, self.spec.action.discrete))
             if self.ledger is not None:
@@ -107,7 +108,7 @@ class Collector:
         return rollout
 
     def _step(self, rollout: Transitions, t: int, action: NDArray) -> Step:
-        rollout.observation[t], rollout.action[t] = self.lockstep.observation, action
+        rollout.action[t] = action
         # A policy that diverges may act with NaN: its environments stand still until the update finds it out
         # from the rollout, where the action stays as it was.
         step = self.lockstep.step(np.where(np.isfinite(action), action, 0))

@@ -33,7 +33,7 @@ class Actors(NamedTuple):
 
     def __call__(self, observation: NDArray, weight: NDArray, noise: NDArray | None = None) -> NDArray:
         """Means, logits or choices [K, N, a] for raw observations [K, N, d] under weights [K, N, m]."""
-        inputs = normalise(self.observation_stats, observation.astype(np.float32))
+        inputs = normalise(self.observation_stats, observation.astype(np.float32, copy=False))
         output = apply_mlp(self.params, inputs, weight, self.network)
         return choose(self.params, output if noise is None else add_noise(self.params, output, noise))
 
