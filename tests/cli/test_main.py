@@ -304,7 +304,7 @@ def test_help_for_a_problem_shows_its_defaults(capsys: Capture) -> None:
         return text.split(f"--{option} ")[1].split("(default: ")[1].split(")")[0]
 
     assert default_of(help_of(capsys, "train", "Swimmer-v2"), "gamma") == "0.9999"
-    assert default_of(help_of(capsys, "train"), "gamma").startswith("0.99; nearer to 1 for")
+    assert default_of(help_of(capsys, "train"), "gamma").startswith("0.99; 0.995 or more")
     assert default_of(help_of(capsys, "train"), "clip") == "0.2"
     assert default_of(help_of(capsys, "train"), "acquisition").startswith("hypervolume;")
 

@@ -63,7 +63,7 @@ def run_trade(out: Path, method: str, layout: str) -> ucb_moppo.Run:
         layout=layout,
         stage_iterations=8,
         warmup=8,
-        together=24,
+        together=24 if layout == "parting" else None,
         steps=40_000,
         policies=4,
         candidates=25,

@@ -168,7 +168,15 @@ def test_a_front_is_chosen_from_as_many_weights_as_are_left_to_pay_for(tmp_path:
 
     A quarter of 4,000 leaves 920, a weight of each sub-space takes 40, and 0.95 · 920 / 40 = 21.85.
     """
-    cheap = {"samples": 400, "minibatch": 200, "steps": 4000, "stage_iterations": 5, "probes": 1, "held_out": 2}
+    cheap = {
+        "samples": 400,
+        "minibatch": 200,
+        "steps": 4000,
+        "stage_iterations": 5,
+        "warmup": 5,
+        "probes": 1,
+        "held_out": 2,
+    }
     made = train_tiny(tmp_path / "run", **cheap)
     everything = made.evaluated()
     expected = make_decomposition(2, 2, 8, 21).probes
