@@ -440,6 +440,9 @@ NO_EFFECT: list[tuple[dict[str, Any], str]] = [
     ({"rollout": 30, "samples": 400}, "rollout is 30, but samples is 400, .* leave --rollout out"),
     ({"preset": "paper", "rollout": 30}, "rollout is 30, but samples is 2500"),
     ({"nadir": (0.0, 0.0)}, "nadir is .*, which utility linear does not look at; did you mean --utility chebyshev"),
+    ({"rho": 0.1}, "rho is 0.1, which utility linear does not look at; did you mean --utility chebyshev"),
+    ({"floor_penalty": 2.0}, "floor_penalty is 2.0, which utility linear .* did you mean --utility floors"),
+    ({"utility": "floors", "floors": ("1=2",), "rho": 0.1}, "rho is 0.1, which utility floors does not look at"),
 ]
 
 
@@ -454,7 +457,8 @@ def test_what_is_given_without_effect_is_refused(given: dict[str, Any], message:
     [
         {"layout": "static", "together": 0},
         {"together": 5, "samples": 400},
-        {"utility": "floors", "floors": ("1=2",), "nadir": (0.0, 0.0)},
+        {"utility": "floors", "floors": ("1=2",), "nadir": (0.0, 0.0), "floor_penalty": 2.0},
+        {"utility": "chebyshev", "ideal": (1.0, 1.0), "rho": 0.1},
     ],
 )
 def test_what_is_given_with_effect_is_not(given: dict[str, Any]) -> None:

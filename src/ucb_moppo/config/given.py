@@ -9,6 +9,7 @@ from collections.abc import Collection
 
 from ucb_moppo.config.settings import MoppoSettings, RunSettings
 from ucb_moppo.errors import require
+from ucb_moppo.objectives.goal_settings import CHEBYSHEV, FLOORS
 
 
 def check_given(settings: RunSettings, given: Collection[str]) -> None:
@@ -26,7 +27,13 @@ def check_given(settings: RunSettings, given: Collection[str]) -> None:
         f"rollout is {search.rollout}, but samples is {search.samples}, which decides how long a rollout is: leave "
         f"--rollout out, or give --samples for it, rollout × active",
     )
-    require(
-        "nadir" not in given or not goal.is_linear,
-        f"nadir is {goal.nadir}, which utility {goal.utility} does not look at; did you mean --utility chebyshev?",
-    )
+    for name, looks, heeded in (
+        ("nadir", CHEBYSHEV, not goal.is_linear),
+        ("rho", CHEBYSHEV, goal.utility == CHEBYSHEV),
+        ("floor_penalty", FLOORS, goal.utility == FLOORS),
+    ):
+        require(
+            name not in given or heeded,
+            f"{name} is {getattr(goal, name)}, which utility {goal.utility} does not look at; "
+            f"did you mean --utility {looks}?",
+        )
