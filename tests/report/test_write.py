@@ -51,7 +51,7 @@ def test_report_of_several_runs(tmp_path):
     paths = [str(SampleRun(method=m, num_stages=3).write(tmp_path / f"{m}0")) for m in ("ucb", "random")]
     paths.append(str(SampleRun(num_objectives=3, num_stages=3).write(tmp_path / "three")))
     with (tmp_path / "ucb0" / "interpolation.csv").open("w") as file:
-        file.write(",".join(STUDY_COLUMNS) + "\n10,1,1,9,3,5,1\n20,2,1,4,6,10,1\n")
+        file.write(",".join(STUDY_COLUMNS) + "\n10,1,1,9,3,5,1,0\n20,2,1,4,6,10,1,0\n")
     main(["report", *paths, "--out", str(tmp_path / "out")])
     page = (tmp_path / "out" / "index.html").read_text()
     names = {path.stem for path in (tmp_path / "out" / "figures").glob("*.png")}

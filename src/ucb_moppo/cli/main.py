@@ -263,7 +263,14 @@ def interpolate(argv: Sequence[str]) -> None:
             found = describe_indicators(result)
             print(f"{result['weights_per_policy']} weights per policy: {found}", file=sys.stderr)
 
-    results = interpolate_run(choice.run, choice.weights, choice.episodes, threads=choice.threads, on_result=say)
+    results = interpolate_run(
+        choice.run,
+        choice.weights,
+        choice.episodes,
+        held_out=choice.held_out,
+        threads=choice.threads,
+        on_result=say,
+    )
     if choice.json:
         print(json.dumps(results, indent=2))
 

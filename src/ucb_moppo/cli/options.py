@@ -128,16 +128,19 @@ class Report:
 class Interpolate:
     """Evaluate each policy on more and more weights of its sub-space, without training.
 
-    The table is kept in the run, where `ucb-moppo report` finds it. The default is the paper's study; it takes
-    about 2,850 episodes per policy.
+    The table is kept in the run, where `ucb-moppo report` finds it. Each front is chosen by some episodes and
+    measured by others, like that of the run. The paper's study, of single episodes that did both, is
+    --episodes 1 --held-out 0: 2,850 episodes per policy. The default takes twice as many and those of the fronts.
     """
 
     run: tyro.conf.Positional[Path]
     """Directory of the run."""
     weights: tuple[int, ...] = PAPER_COUNTS
     """How many weights per policy, one evaluation for each."""
-    episodes: int = 1
-    """Episodes per weight, from the same initial states for all of them; their returns are averaged."""
+    episodes: Annotated[int | None, hint("as many as in the run")] = None
+    """Episodes per weight, from the same initial states for all of them, by whose mean a front is chosen."""
+    held_out: Annotated[int | None, hint("as many as in the run")] = None
+    """Episodes from other initial states, by which that front is measured (0: by those that chose it)."""
     threads: int = 0
     """Simulation threads (0: one per core)."""
     quiet: bool = False

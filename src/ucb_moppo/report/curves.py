@@ -184,7 +184,9 @@ def interpolation_picture(runs: Sequence[tuple[RunData, Mapping[str, NDArray]]])
     if len(runs) > 1:
         legend_beside(figure, handles=panels[0].get_lines())
     title = f"Interpolating between weights, {runs[0][0].problem}"
-    caption = "Each policy evaluated on more and more evenly spaced weights of its sub-space, without training."
+    held_out = all((study["held_out"] > 0).all() for _, study in runs)
+    caption = "Each policy evaluated on more and more evenly spaced weights of its sub-space, without training. "
+    caption += "Measured on held-out episodes." if held_out else "Measured by the episodes that chose the front."
     shown = [run for run, _ in runs]
     name = f"interpolation-{slug(runs[0][0].problem if len(runs) > 1 else runs[0][0].name)}"
     return finish_picture(figure, name, title, caption, shown)
