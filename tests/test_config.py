@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -430,6 +431,30 @@ def test_override_turns_lists_into_tuples() -> None:
 def test_unknown_setting_is_answered_with_the_nearest(name: str, nearest: str) -> None:
     with pytest.raises(ConfigError, match=rf"unknown setting '{name}'; did you mean .*\b{nearest}\b"):
         override(default_settings("Swimmer-v2"), **{name: 1})
+
+
+class Made:
+    """An environment that somebody has made, which knows its id."""
+
+    spec = SimpleNamespace(id="mo-hopper-v5")
+
+
+@pytest.mark.parametrize(
+    ("problem", "message"),
+    [
+        (Made(), "problem is a Made; give its id as text, 'mo-hopper-v5', or 'package.module:id'"),
+        (Made, "problem is a Made; give its id as text, 'mo-hopper-v5'"),
+        (None, "problem is a NoneType; give its id as text, e.g. 'mo-hopper-v5'"),
+    ],
+)
+def test_an_environment_is_asked_for_by_its_id(problem: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        make_settings(problem)
+
+
+def test_arrays_are_taken_as_lists_are() -> None:
+    settings = make_settings("Hopper-v2", reference_point=np.array([0.0, -1.0]), steps=np.int64(50_000))
+    assert (settings.reference_point, settings.steps) == ((0.0, -1.0), 50_000)
 
 
 # --- what has no effect ---------------------------------------------------------------------------------

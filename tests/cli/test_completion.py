@@ -19,6 +19,8 @@ HELP = """usage: ucb-moppo thing
 │ --set NAME=VALUE                       │
 │ --point {[FLOAT [FLOAT ...]]}          │
 │ --quiet      Say nothing.              │
+│ --fade, --no-fade                      │
+│              Fade away.                │
 ╰────────────────────────────────────────╯"""
 
 
@@ -31,6 +33,8 @@ def test_options_and_their_values_are_read_off_the_help(text: str) -> None:
         "--set": [],
         "--point": [],
         "--quiet": None,
+        "--fade": None,
+        "--no-fade": None,
     }
 
 

@@ -8,6 +8,7 @@ import io
 import json
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -187,9 +188,14 @@ def test_every_setting_has_an_option() -> None:
                 several |= {"nadir": (5.0, 6.0), "ideal": (7.0, 8.0)}
                 after = several[field.name] if field.name in several else kind(text)
                 options = [f"--{flag}", *text.split()]
-            # An own utility may look at anything that can be said of one.
-            own = {"utility": "my_lab:worth"} if holder is GoalSettings else {}
-            options += [word for name in own for word in (f"--{name}", own[name])]
+            # What says how a utility looks at returns is said beside one that looks at it.
+            beside = {
+                "rho": {"utility": "chebyshev", "ideal": (7.0, 8.0)},
+                "floor_penalty": {"utility": "floors", "floors": ("height=9",)},
+            }
+            own = beside.get(field.name, {"utility": "my_lab:worth"}) if holder is GoalSettings else {}
+            for name, value in own.items():
+                options += [f"--{name}", *([value] if isinstance(value, str) else map(str, value))]
             expected = override(base, **own | {field.name: after})
             if field.name == "preset":
                 expected = default_settings("Hopper-v2", "paper")
@@ -282,7 +288,7 @@ def test_help_names_and_explains_every_option(capsys: Capture) -> None:
     ]
     for name in names:
         flag = name.replace("_", "-")
-        assert f"--{flag} " in text or f"--no-{flag} " in text, name
+        assert f"--{flag} " in text or f"--{flag}, --no-{flag} " in text, name
     # Every one of them says what happens when it is left out.
     assert text.count("(default:") == len(names)
 
@@ -320,6 +326,18 @@ def test_help_for_a_problem_shows_its_defaults(capsys: Capture) -> None:
 def test_help_of_the_other_commands(command: str, options: list[str], capsys: Capture) -> None:
     text = help_of(capsys, command)
     assert all(option in text for option in options)
+
+
+@pytest.mark.parametrize(("arguments", "on"), [(["--decay"], True), (["--no-decay"], False)])
+def test_what_is_on_by_default_can_be_asked_for_too(arguments: list[str], on: bool) -> None:
+    settings = cli.parse_train(["Hopper-v2", *arguments])[1]
+    assert isinstance(settings, MoppoSettings)
+    assert settings.ppo.decay is on
+
+
+def test_version_is_that_of_the_package(capsys: Capture) -> None:
+    cli.main(["--version"])
+    assert capsys.readouterr().out == f"ucb-moppo {version('ucb-moppo')}\n"
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ucb_moppo.errors import ConfigError
 from ucb_moppo.policy.actors import Actors, actors_from_tensors, actors_to_tensors
 from ucb_moppo.policy.networks import Network, init_params
 from ucb_moppo.policy.normaliser import Statistics
@@ -65,3 +66,31 @@ def test_named_tensors_make_the_same_actors() -> None:
     observation, weight, noise = inputs()
     assert again.params.keys() == actors.params.keys()
     np.testing.assert_array_equal(again(observation, weight, noise), actors(observation, weight, noise))
+
+
+def make_policy() -> Policy:
+    spec = EnvSpec("fake", ("first", "second"), D, BOX, 10, (0.0, 0.0))
+    tensors = {name: array[0] for name, array in actors_to_tensors(make_actors(discrete=False)).items()}
+    return Policy(spec, 0, np.array([0.5, 0.5]), np.zeros(M), tensors)
+
+
+@pytest.mark.parametrize(
+    ("shape", "actions"),
+    [((D,), (A,)), ((2, 2), (A,)), ((1, D), (1, A)), ((3, D), (3, A)), ((3, 2, 2), (3, A))],
+    ids=str,
+)
+def test_one_observation_or_a_batch_is_taken(shape: tuple[int, ...], actions: tuple[int, ...]) -> None:
+    assert make_policy()(np.ones(shape)).shape == actions
+
+
+@pytest.mark.parametrize("shape", [(2 * D,), (D, 2), (D - 1,), (3, D - 1), (2, 3, D), (0, D), ()], ids=str)
+def test_an_observation_of_another_shape_is_refused(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ConfigError, match=r"fake shows 4 numbers: give shape \(4,\), or \(\[how many\], 4\)"):
+        make_policy()(np.ones(shape))
+
+
+def test_what_is_no_observation_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"the pair that env.reset\(\) returns was given; give its first part"):
+        make_policy()((np.ones(D), {}))
+    with pytest.raises(ConfigError, match=r"an observation is needed, but NoneType None was given"):
+        make_policy()(None)

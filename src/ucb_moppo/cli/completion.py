@@ -10,8 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ucb_moppo.envs import PROBLEMS
 
-OPTION = re.compile(r"^(?:│ |  )(?:-\w, )?(--[a-z][a-z0-9-]*)(?: (?:\{([\w,:-]+)\}|(\S+)))?", re.MULTILINE)
-"""An option of tyro's help, in a frame or without, then the values it may have, or what kind of value."""
+OPTION = re.compile(
+    r"^(?:│ |  )(?:-\w, )?(--[a-z][a-z0-9-]*)(?:, (--no-[a-z0-9-]+))?(?: (?:\{([\w,:-]+)\}|(\S+)))?", re.MULTILINE
+)
+"""An option of tyro's help, in a frame or without, its opposite, then what values it may have, or of what kind."""
 
 BASH = """# Completion of ucb-moppo for bash.
 _ucb_moppo() {{
@@ -97,8 +99,10 @@ def help_of(command: Callable[[Sequence[str]], None]) -> str:
 def options_in(text: str) -> dict[str, list[str] | None]:
     """Options with the names that each takes: none for a free value, such as a file; None for a switch."""
     found: dict[str, list[str] | None] = {}
-    for option, names, kind in OPTION.findall(text):
-        if names:
+    for option, opposite, names, kind in OPTION.findall(text):
+        if opposite:
+            found |= {option: None, opposite: None}
+        elif names:
             found[option] = [name for name in names.split(",") if ":" not in name]
         else:
             found[option] = [] if kind else None

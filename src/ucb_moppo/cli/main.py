@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
 from shutil import which
@@ -75,12 +76,12 @@ if TYPE_CHECKING:
     from ucb_moppo.store.run import Run
 
 Command = TypeVar("Command")
-HELP = ("-h", "--help")
+HELP, VERSION = ("-h", "--help"), ("-V", "--version")
 
 
 def parse(command: type[Command], argv: Sequence[str], usage: str, default: Command | None = None) -> Command:
     """The options of one command; prints help and ends the program where they cannot be read."""
-    markers = (tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone)
+    markers = (tyro.conf.DisallowNone,)
     prog = f"ucb-moppo {usage}"
     if default is None:
         return tyro.cli(command, args=argv, prog=prog, config=markers)
@@ -424,6 +425,9 @@ def run_command(arguments: Sequence[str]) -> None:
     """What the first word names, told the rest."""
     if not arguments or arguments[0] in HELP:
         print(USAGE, end="")
+        return
+    if arguments[0] in VERSION:
+        print(f"ucb-moppo {version('ucb-moppo')}")
         return
     command = COMMANDS.get(arguments[0])
     if command is None:

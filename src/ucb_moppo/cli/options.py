@@ -15,6 +15,9 @@ from ucb_moppo.registry import EXECUTORS
 PAPER_COUNTS = (10, 20, 30, 40, 50, 100, 150, 200, 250, 300, 350, 400, 450, 500)
 """Weights per policy in the paper's interpolation study."""
 
+Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff]
+"""An option of a command, given or not; a setting, which may be on by default, has a --no-NAME as well."""
+
 Options = TypeVar("Options")
 """Settings as `settings_options` shows them to the command line."""
 
@@ -25,13 +28,13 @@ class Session:
 
     max_seconds: Annotated[float | None, hint("no limit")] = None
     """End the run cleanly after this wall time, counted from now on, with what was found until then."""
-    quiet: bool = False
+    quiet: Flag = False
     """Print nothing while training."""
-    json: bool = False
+    json: Flag = False
     """Print the summary as JSON at the end."""
-    tensorboard: bool = False
+    tensorboard: Flag = False
     """Write TensorBoard event files into the run's directory as well (pip install 'ucb-moppo[tensorboard]')."""
-    wandb: bool = False
+    wandb: Flag = False
     """Log to Weights & Biases too, offline unless WANDB_MODE says otherwise (pip install 'ucb-moppo[wandb]')."""
 
 
@@ -66,7 +69,7 @@ class Resume(Session):
 
     run: tyro.conf.Positional[Path]
     """Directory of the run."""
-    force: bool = False
+    force: Flag = False
     """Continue even if config, problem or library versions have changed since it was saved."""
     executor: Annotated[
         str | None, executor_choice("Where shards of policies run from now on"), hint("the run's")
@@ -96,7 +99,7 @@ class Evaluate:
     """Write the evaluated front to this CSV file."""
     threads: int = 0
     """Simulation threads (0: one per core)."""
-    json: bool = False
+    json: Flag = False
     """Print the result as JSON."""
 
 
@@ -108,7 +111,7 @@ class Show:
     """Directory of the run."""
     rows: int = 10
     """Rows of the front to print."""
-    json: bool = False
+    json: Flag = False
     """Print the summary as JSON."""
 
 
@@ -143,9 +146,9 @@ class Interpolate:
     """Episodes from other initial states, by which that front is measured (0: by those that chose it)."""
     threads: int = 0
     """Simulation threads (0: one per core)."""
-    quiet: bool = False
+    quiet: Flag = False
     """Print nothing while evaluating."""
-    json: bool = False
+    json: Flag = False
     """Print the result as JSON."""
 
 
@@ -169,7 +172,7 @@ class Bench:
     """Where cells run: side by side on this machine or on a cluster, or one after the other, right here."""
     ray_address: Annotated[str | None, hint("a Ray of its own on this machine")] = None
     """Address of a running Ray cluster, for --executor ray; all nodes must see the same files."""
-    dry_run: bool = False
+    dry_run: Flag = False
     """Check the sweep, say what would be done and do nothing."""
 
 
@@ -188,9 +191,9 @@ class View:
     """Port of the page (0: any free one)."""
     host: str = "127.0.0.1"
     """Address to serve on; on anything but this machine's own the page asks for the token that is printed."""
-    render: bool = False
+    render: Flag = False
     """Render the videos of all policies a preference can pick before the page opens."""
-    no_browser: bool = False
+    no_browser: Flag = False
     """Print the address and do not open a browser."""
 
 
@@ -214,7 +217,7 @@ class Choose:
     """At most so much of an objective; may be repeated."""
     aspire: Annotated[Repeated, tyro.conf.arg(metavar="NAME=VALUE"), hint("none")] = ()
     """About so much of an objective: take what comes closest to all of these; may be repeated."""
-    knee: bool = False
+    knee: Flag = False
     """Take the knee of the front, beyond which a little more of one objective costs most of the others."""
     most: Annotated[str | None, tyro.conf.arg(metavar="NAME"), hint("none")] = None
     """Take what has the most of this objective."""
@@ -222,7 +225,7 @@ class Choose:
     """An answer about two rows of the front: 'A>B', 'A<B' or, for no difference, 'A=B'; may be repeated."""
     row: Annotated[int | None, hint("what the wishes pick")] = None
     """Take this row of the front."""
-    no_questions: bool = False
+    no_questions: Flag = False
     """Ask nothing, also in a terminal."""
     episodes: int = 100
     """Fresh episodes that show what the policy will do (0: none)."""
@@ -230,7 +233,7 @@ class Choose:
     """Simulation threads (0: one per core)."""
     out: Annotated[Path | None, hint("nowhere")] = None
     """Write the policy here: NAME.safetensors, NAME.onnx, or a folder for numpy, as `ucb-moppo export` does."""
-    json: bool = False
+    json: Flag = False
     """Print the decision as JSON."""
 
 
@@ -256,7 +259,7 @@ class Export:
     """safetensors: for ucb_moppo.load; onnx: for ONNX runtimes; numpy: a folder that needs nothing of ours."""
     out: Annotated[Path | None, hint("policy.safetensors, policy.onnx or the folder policy")] = None
     """File or folder to write."""
-    json: bool = False
+    json: Flag = False
     """Print what was exported as JSON."""
 
 
@@ -267,7 +270,7 @@ class Doctor:
     Nothing is changed or sent. Paste it into a bug report.
     """
 
-    json: bool = False
+    json: Flag = False
     """Print it as JSON."""
 
 
@@ -287,9 +290,9 @@ class Completion:
 class Problems:
     """List the problems: objectives, sizes, horizon and reference point."""
 
-    all: bool = False
+    all: Flag = False
     """List every MO-Gymnasium id that can be trained too."""
     protocol: Annotated[str, tyro.conf.arg(metavar="{" + ",".join(PROTOCOLS) + "}")] = "gymnasium"
     """Which native problems: as Gymnasium, PGMORL or C-MORL set them up."""
-    json: bool = False
+    json: Flag = False
     """Print the list as JSON."""

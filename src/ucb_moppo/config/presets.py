@@ -86,6 +86,7 @@ TUNED: dict[str, dict[str, Any]] = {
 
 def default_settings(problem: str, preset: str = "tuned") -> MoppoSettings:
     """The settings of a preset for a problem, for our methods."""
+    check_is_name(problem)
     name = problem.removeprefix("ucb_moppo/")
     settings = MoppoSettings(problem=name, preset=preset)  # type: ignore[arg-type]
     settings.check()
@@ -93,6 +94,18 @@ def default_settings(problem: str, preset: str = "tuned") -> MoppoSettings:
         return with_paper_steps(override(settings, **PAPER))
     settings = override(settings, **TUNED.get(read_name(name).env_id, {}))
     return override(settings, **QUICK) if preset == "quick" else settings
+
+
+def check_is_name(problem: object) -> None:
+    """Refuse an environment, or its class, where its id is needed: every process makes environments of its own."""
+    made = getattr(getattr(problem, "spec", None), "id", None)
+    kind = problem.__name__ if isinstance(problem, type) else type(problem).__name__
+    require(
+        isinstance(problem, str),
+        f"problem is a {kind}; give its id as text, "
+        + (f"{made!r}" if made else "e.g. 'mo-hopper-v5'")
+        + ", or 'package.module:id' for an environment that a module of yours registers with Gymnasium",
+    )
 
 
 def with_paper_steps(settings: Kind) -> Kind:

@@ -230,7 +230,9 @@ def override(settings: Settings, /, **changes: Any) -> Settings:
 
 
 def _plain(value: Any) -> Any:
-    """Lists as tuples, numbers of numpy as Python's own."""
+    """Lists and arrays as tuples, numbers of numpy as Python's own."""
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
     if isinstance(value, list | tuple):
         return tuple(_plain(item) for item in value)
     return value.item() if isinstance(value, np.generic) else value

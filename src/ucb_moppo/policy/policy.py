@@ -127,7 +127,7 @@ class Policy:
     def _encode(self, observation: Any) -> tuple[NDArray, bool]:
         """Rows [B, observation_size] of float32, and whether there was just one."""
         if not self.spec.parts:
-            return self._encode_array(np.asarray(observation))
+            return self._encode_array(self._as_numbers(observation))
         found = [(part, self._find(part, observation)) for part in self.spec.parts]
         single = all(values.shape == part.shape for part, values in found)
         try:
@@ -140,7 +140,7 @@ class Policy:
         """The values of a part, of one observation or of a batch; refused unless they are there and in shape."""
         place = f" at {list(part.path)}" if part.path else ""
         try:
-            values = np.asarray(part.find(observation))
+            values = self._as_numbers(part.find(observation))
         except (LookupError, TypeError) as fault:
             raise ConfigError(
                 f"an observation without anything{place} was given; {self.spec.name} shows {part.shape} there"
@@ -151,14 +151,30 @@ class Policy:
             )
         return values
 
+    def _as_numbers(self, observation: Any) -> NDArray:
+        """An observation as an array; refused where it is none, as what ``env.reset()`` returns."""
+        try:
+            values = np.asarray(observation)
+            if values.dtype.kind in "biuf":
+                return values
+        except ValueError:
+            pass  # parts of different shapes
+        pair = isinstance(observation, tuple) and len(observation) == 2 and isinstance(observation[1], dict)
+        what = "the pair that env.reset() returns" if pair else f"{type(observation).__name__} {observation!r:.60}"
+        remedy = "give its first part, the observation" if pair else "give what the environment shows"
+        raise ConfigError(f"an observation is needed, but {what} was given; {remedy}")
+
     def _encode_array(self, observation: NDArray) -> tuple[NDArray, bool]:
-        size = self.spec.observation_size
-        if observation.size % size or not observation.size:
+        """Rows of one observation, or of a batch with its axis first, where only their size is known."""
+        size, shape = self.spec.observation_size, observation.shape
+        whole, rest = int(np.prod(shape)), int(np.prod(shape[1:]))
+        if not whole or size not in (whole, rest):
             raise ConfigError(
-                f"an observation of shape {observation.shape} was given; {self.spec.name} has {size} numbers"
+                f"an observation of shape {shape} was given; {self.spec.name} shows {size} numbers: "
+                f"give shape ({size},), or ([how many], {size}) for a batch"
             )
         # A picture of 2 × 3 is one observation of 6 numbers; a table of 1 × 6 is a batch of one.
-        single = observation.size == size and (observation.ndim < 2 or observation.shape[-1] != size)
+        single = whole == size and (observation.ndim < 2 or shape[-1] != size)
         return observation.reshape(-1, size).astype(np.float32), single
 
     def save(self, path: str | Path) -> Path:
