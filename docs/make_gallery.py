@@ -17,8 +17,9 @@ import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from ucb_moppo.store.front import front_from_columns, on_front
 from ucb_moppo.store.picture import PLAIN_TEXT
-from ucb_moppo.store.run import Run, front_from_columns, on_front
+from ucb_moppo.store.run import Run
 from ucb_moppo.store.storage import parse_columns, parse_object
 from ucb_moppo.viewer.video import render_row, spread_rows
 

@@ -16,7 +16,8 @@ from typing import Any
 
 from ucb_moppo.engine.learner import Diverged, Iteration, Learner, StageRecord
 from ucb_moppo.policy.policy import Policy
-from ucb_moppo.store.run import Front, Run, load
+from ucb_moppo.store.front import Front
+from ucb_moppo.store.run import Run, load
 
 __all__ = [
     "Diverged",

@@ -20,7 +20,7 @@ from ucb_moppo.policy.networks import PAPER_NETWORK, Activation, Network, init_p
 from ucb_moppo.policy.policy import Policy
 from ucb_moppo.spec import ActionSpec, EnvSpec, ObservationPart
 from ucb_moppo.store.export import find_policy, round_inwards
-from ucb_moppo.store.run import measured_rows
+from ucb_moppo.store.front import measured_rows
 
 COUNT = 1000
 BOX = ActionSpec(False, 3, (-2.0, -0.3, -np.inf), (4.0, 0.1, np.inf))

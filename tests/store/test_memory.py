@@ -14,8 +14,9 @@ from sample_runs import SampleRun, random_tensors, rewrite
 from ucb_moppo.errors import RunFormatError
 from ucb_moppo.policy.policy import Policy
 from ucb_moppo.spec import ActionSpec, EnvSpec, ObservationPart
+from ucb_moppo.store.front import front_from_columns
 from ucb_moppo.store.layout import MANIFEST
-from ucb_moppo.store.run import Run, front_from_columns
+from ucb_moppo.store.run import Run
 from ucb_moppo.store.storage import parse_columns
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is measured in another way here")

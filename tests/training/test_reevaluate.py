@@ -21,7 +21,7 @@ from ucb_moppo.objectives.weights import make_decomposition
 from ucb_moppo.policy.actors import actors_from_tensors
 from ucb_moppo.report.load import load_data
 from ucb_moppo.seeding import HELD_OUT
-from ucb_moppo.store.run import measured_rows, measured_values
+from ucb_moppo.store.front import measured_rows, measured_values
 from ucb_moppo.store.writer import Reported, front_csv
 from ucb_moppo.training.reevaluate import evaluate_run
 from ucb_moppo.training.reporter import Silent

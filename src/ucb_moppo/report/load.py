@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from ucb_moppo.bench.result import COSTS, KEPT, is_result, read_result
 from ucb_moppo.errors import RunFormatError, UcbMoppoWarning, UnsafeFileError
 from ucb_moppo.report.runs import EXTRA_INDICATORS, INDICATOR_LABELS, STEP_KINDS, ComparedRun, RunData
+from ucb_moppo.store.front import Front, front_from_columns, on_front
 from ucb_moppo.store.layout import CONFIG, EVALUATIONS, FRONT, METRICS, SUMMARY
 from ucb_moppo.store.records import check_metrics, check_settings, check_summary
-from ucb_moppo.store.run import Front, Run, front_from_columns, load_run, on_front
+from ucb_moppo.store.run import Run, load_run
 
 
 def load_all(paths: Sequence[str | Path]) -> list[ComparedRun]:
@@ -92,7 +93,7 @@ def load_data(path: str | Path) -> RunData:
         summary=summary,
         config=run.config,
         metrics=metrics[:length],
-        points=Front(*(column[on_front] for column in evaluated)),
+        points=evaluated.take(on_front),
         run=run,
         evaluated=evaluated,
         on_front=on_front,
@@ -167,7 +168,7 @@ def load_result_file(path: Path) -> ComparedRun:
         summary=summary | {f"{kind}_steps": data["steps"][kind] for kind in STEP_KINDS},
         config=data["config"],
         metrics=_rows(curve),
-        points=Front(*(np.array(data["front"][name]) for name in Front._fields)),
+        points=Front(**{name: np.array(data["front"][name]) for name in ("policy", "weights", "returns")}),
     )
 
 

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from ucb_moppo import registry
 from ucb_moppo.errors import ConfigError
 from ucb_moppo.objectives.utility import Goal
+from ucb_moppo.store.front import Front, measured_rows, measured_values
 from ucb_moppo.store.records import describe_utility
-from ucb_moppo.store.run import Front, Run, measured_rows, measured_values
+from ucb_moppo.store.run import Run
 
 INDICATOR_LABELS = {name: entry.help for name, entry in registry.INDICATORS.entries.items()}
 """The indicators that every run has, and what tables call them."""

@@ -17,8 +17,9 @@ from ucb_moppo.decide.shortlist import compare
 from ucb_moppo.decide.words import describe_outcome
 from ucb_moppo.errors import ConfigError
 from ucb_moppo.policy.policy import Policy
+from ucb_moppo.store.front import front_from_columns, on_front
 from ucb_moppo.store.layout import FRONT
-from ucb_moppo.store.run import Run, front_from_columns, on_front
+from ucb_moppo.store.run import Run
 
 
 @dataclass(frozen=True, eq=False)

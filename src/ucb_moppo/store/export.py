@@ -23,9 +23,10 @@ from ucb_moppo.policy.networks import Activation, heads_of
 from ucb_moppo.policy.normaliser import CLIP
 from ucb_moppo.policy.policy import Policy
 from ucb_moppo.spec import ActionSpec, EnvSpec, ObservationPart
+from ucb_moppo.store.front import best_row
 from ucb_moppo.store.guarded import open_folder, write_file, writing
 from ucb_moppo.store.policy_file import save_policy, spec_to_json
-from ucb_moppo.store.run import Run, best_row, load
+from ucb_moppo.store.run import Run, load
 from ucb_moppo.store.storage import finite_or_none
 
 Format = Literal["safetensors", "onnx", "numpy"]

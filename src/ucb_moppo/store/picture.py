@@ -21,7 +21,7 @@ from ucb_moppo.store.pairs import PointLayer, draw_pairs, pairs_size
 from ucb_moppo.store.records import describe_hypervolume, describe_utility
 
 if TYPE_CHECKING:
-    from ucb_moppo.store.run import Run
+    from ucb_moppo.store.found import Found
 
 PLAIN_TEXT: dict[Any, Any] = {"text.parse_math": False, "text.usetex": False, "axes.formatter.use_mathtext": False}
 """Words as they are: names come from files, and a $ in one is a dollar."""
@@ -43,7 +43,7 @@ class FrontFigure(Figure):
         return to_png(self)
 
 
-def draw_front(run: Run, path: Path) -> Path:
+def draw_front(run: Found, path: Path) -> Path:
     """Draw the front into a file."""
     with matplotlib.rc_context(PLAIN_TEXT):
         write_file(path, to_png(make_figure(run)))
@@ -57,7 +57,7 @@ def to_png(figure: Figure) -> bytes:
     return picture.getvalue()
 
 
-def make_figure(run: Run) -> Figure:
+def make_figure(run: Found) -> Figure:
     """The front: a panel per pair of objectives, coloured by the weight of the first.
 
     With more than three objectives the panels form a matrix.

@@ -11,7 +11,7 @@ from ucb_moppo.decide.exchange import find_neighbours as nearest_with_more
 from ucb_moppo.decide.words import describe_difference
 from ucb_moppo.objectives.weights import even_weights
 from ucb_moppo.report.runs import RunData
-from ucb_moppo.store.run import best_row
+from ucb_moppo.store.front import best_row
 
 
 class Choice(NamedTuple):

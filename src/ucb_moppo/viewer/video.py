@@ -22,8 +22,9 @@ import numpy as np
 
 from ucb_moppo.errors import ConfigError, RunFormatError, UcbMoppoError, needing
 from ucb_moppo.objectives.spread import spread_over
+from ucb_moppo.store.front import on_front
 from ucb_moppo.store.guarded import file_size, open_folder, read_bytes, replace_file, writing
-from ucb_moppo.store.run import Run, load_run, on_front
+from ucb_moppo.store.run import Run, load_run
 from ucb_moppo.store.storage import Count, Number
 
 DIRECTORY = "videos"
