@@ -6,12 +6,12 @@ import sys
 
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, MultiBinary
+from gymnasium.spaces import Box, Discrete, MultiBinary
 from numpy.random import mtrand
 
 from ucb_moppo.envs import list_mo_gymnasium_ids, make_batch, make_spec
 from ucb_moppo.envs.adapter import GymBatch, make_env
-from ucb_moppo.envs.flattening import count_values
+from ucb_moppo.envs.flattening import MAX_NUMBERS, count_values, describe_observation
 from ucb_moppo.envs.streams import python_draws
 from ucb_moppo.errors import ConfigError, EnvironmentFault
 from ucb_moppo.spec import ActionSpec
@@ -227,11 +227,44 @@ def test_actions_of_another_shape_are_refused():
         ("Disagreeing", "declares 3 objectives but a step paid"),
         ("Chord", r"actions of Tuple\(Discrete\(2\), Discrete\(2\)\) are not supported; wrap"),
         ("Talker", r"observations of Sequence.* cannot be flattened into a vector; wrap"),
+        ("Grid", r"declares the reward space Box\(.*\), which is no vector of two or more numbers; pick"),
     ],
 )
 def test_an_environment_that_cannot_be_trained_on_is_refused(name, message):
     with pytest.raises(ConfigError, match=message):
         probe(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        # 100 environments × 50 steps × 4 bytes × 2 are 40,000 bytes a number.
+        ("Vast", "observations of 10,000,000,000 numbers would take 372,529.0 GiB in a rollout"),
+        ("VastCode", "observations of 1,000,000,000,003 numbers would take 37,252,903.0 GiB"),
+        ("VastChoice", "actions of 10,000,000,000 numbers would take 372,529.0 GiB"),
+    ],
+)
+def test_more_numbers_than_memory_holds_are_refused_before_any_is_allocated(name, message):
+    with pytest.raises(ConfigError, match=message) as fault:
+        probe(name)
+    assert "wrap the environment so that it" in str(fault.value)
+    assert "(at most 107,374 numbers)" in str(fault.value)
+
+
+def test_pictures_as_large_as_minecarts_are_refused_with_a_remedy():
+    with pytest.raises(
+        ConfigError, match=r"minecart-rgb-v0: observations of 691,200 numbers .*25\.7 GiB.*features"
+    ):
+        make_spec("minecart-rgb-v0")
+    # What its name says to show instead of pictures can be had.
+    assert make_spec("minecart-rgb-v0@image_observation=false").observation_size == 7
+
+
+def test_as_many_numbers_as_there_is_room_for_are_not_refused():
+    space = Box(0.0, 1.0, (MAX_NUMBERS,), np.float32)
+    assert describe_observation("wide-v0", space)["observation_size"] == MAX_NUMBERS
+    with pytest.raises(ConfigError, match="107,375 numbers would take 4"):
+        describe_observation("wide-v0", Discrete(MAX_NUMBERS + 1))
 
 
 def test_physics_that_are_not_installed_are_named_with_what_installs_them(monkeypatch):
@@ -247,6 +280,7 @@ def test_physics_that_are_not_installed_are_named_with_what_installs_them(monkey
     ("problem", "message"),
     [
         ("hoper-v2", "did you mean Hopper-v2"),
+        ("hoper-v2", "(one that a program of yours registers is named module:hoper-v2 to be found everywhere)"),
         ("deep-sea-tresure-v0", "did you mean deep-sea-treasure-v0"),
         ("no_such_module:some-v0", "No module named 'no_such_module'; install it, or put its folder on PYTHONPATH"),
         ("probe_envs:probe/Missing-v0", "unknown problem 'probe_envs:probe/Missing-v0'"),
@@ -431,6 +465,43 @@ def test_a_measured_reference_point_lies_a_tenth_of_the_spread_below_random_play
     np.testing.assert_allclose(batch.spec.reference_point, low - 0.1 * (high - low), rtol=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("name", "point"),
+    [
+        ("Grades", (-1000.0, 0.0)),  # a thousand steps of the worst of -1, 0, 1; of 0, 1, 2 the first
+        ("Medals", (0.0, 0.0)),
+    ],
+)
+def test_rewards_that_are_choices_have_bounds_too(name, point):
+    batch = started(name, 1)
+    assert batch.spec.reference_point == point
+    np.testing.assert_array_equal(batch.step(np.array([1])).reward, [[1, 1]])
+
+
+def test_rewards_of_a_space_without_bounds_are_measured():
+    """Five steps pay (5, the sum of the actions): no spread in the first, whose point lies 1 below."""
+    batch = probe("Unbounded", 1)
+    sums = []
+    for seed in range(5):
+        actions = Discrete(3)
+        actions.seed(seed)
+        sums.append(sum(int(actions.sample()) for _ in range(5)))
+    expected = [4.0, min(sums) - 0.1 * (max(sums) - min(sums))]
+    np.testing.assert_allclose(batch.spec.reference_point, expected, rtol=1e-12)
+
+
+def test_what_a_wrapper_declares_counts():
+    """One reward of 1 a step, paid as (1, -1) by a wrapper inside another; so are the names of the objectives."""
+    batch = started("PaidTwice", 1)
+    assert batch.spec.objectives == ("gain", "loss")
+    assert batch.spec.reference_point == (-1000.0, -1000.0)
+    np.testing.assert_array_equal(batch.step(np.array([0])).reward, [[1, -1]])
+
+
+def test_objectives_that_are_no_names_are_numbered():
+    assert probe("Counted").spec.objectives == ("objective 1", "objective 2")
+
+
 def test_a_reference_point_of_the_wrong_length_is_refused():
     with pytest.raises(ConfigError, match="needs 2 finite numbers"):
         probe("Counter", reference_point=[0.0, 0.0, 0.0])
@@ -451,3 +522,8 @@ def test_the_ids_listed_are_mo_gymnasiums_own():
     ids = list_mo_gymnasium_ids()
     assert {"deep-sea-treasure-v0", "minecart-v0", "mo-hopper-v5"} <= set(ids)
     assert not {"CartPole-v1", "Hopper-v4"} & set(ids)
+
+
+def test_pictures_that_would_be_refused_are_not_listed():
+    assert not [name for name in list_mo_gymnasium_ids() if "rgb" in name or "mario" in name]
+    assert MAX_NUMBERS < 240 * 256 * 3  # a screen of supermario, which needs a package that is not installed here

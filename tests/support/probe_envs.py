@@ -249,6 +249,89 @@ class Talker(Counter):
         return (0,) * self.time
 
 
+class Grades(Counter):
+    """Pays (1, action), declared as one of -1, 0, 1 and one of 0, 1, 2."""
+
+    reward_space = MultiDiscrete([3, 3], start=[-1, 0])
+
+
+class Medals(Counter):
+    """Pays (1, action), declared as two numbers that are 0 or 1."""
+
+    reward_space = MultiBinary(2)
+    action_space = Discrete(2)
+
+
+class Pair(Space):
+    """Two numbers, of which nothing else is said."""
+
+    def __init__(self) -> None:
+        super().__init__((2,), np.float64)
+
+
+class Unbounded(Counter):
+    """Pays (1, action), declared as a kind of space that has no bounds."""
+
+    reward_space = Pair()
+
+
+class Grid(Counter):
+    """Declares rewards of two rows."""
+
+    reward_space = Box(0.0, 1.0, (2, 2), np.float64)
+
+
+class Vast(Counter):
+    """Shows one of ten thousand million places."""
+
+    observation_space = Discrete(10**10)
+
+    def look(self) -> Any:
+        return np.int64(self.time)
+
+
+class VastCode(Counter):
+    """Shows two places in a Dict, one of them among a million million."""
+
+    observation_space = Dict({"code": MultiDiscrete(np.array([3, 10**12]))})
+
+    def look(self) -> Any:
+        return {"code": np.array([0, self.time])}
+
+
+class VastChoice(Counter):
+    """Takes one of ten thousand million actions."""
+
+    action_space = Discrete(10**10)
+
+    def pay(self, action: Any) -> NDArray:
+        return np.array([1.0, 1.0])
+
+
+class PaidTwice(gymnasium.Wrapper):
+    """Pays what an environment of one reward does as (reward, -reward), and says so."""
+
+    def __init__(self, env: gymnasium.Env) -> None:
+        super().__init__(env)
+        self.reward_space = Box(-1.0, 1.0, (2,), np.float64)
+        self.objectives = ["gain", "loss"]
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict]:
+        seen, reward, *rest = super().step(action)
+        return seen, np.array([reward, -float(reward)]), *rest
+
+
+def paid_twice() -> gymnasium.Env:
+    """An environment of one reward in a wrapper, as a function makes it."""
+    return gymnasium.wrappers.TransformObservation(PaidTwice(Scalar()), lambda seen: seen, PLANE)
+
+
+class Counted(Counter):
+    """Has a number where others have the names of their objectives."""
+
+    objectives = 2
+
+
 class Wearing(Counter):
     """Pays infinity at the 25th step of its life, over all its episodes."""
 
@@ -334,6 +417,15 @@ register("Locks-v0", Locks, steps=5)
 register("Borrowing-v0", Borrowing, ends_at=None)
 register("Talker-v0", Talker)
 register("Wearing-v0", Wearing)
+register("Grades-v0", Grades)
+register("Medals-v0", Medals)
+register("Unbounded-v0", Unbounded)
+register("Grid-v0", Grid)
+register("Vast-v0", Vast)
+register("VastCode-v0", VastCode)
+register("VastChoice-v0", VastChoice)
+register("PaidTwice-v0", paid_twice)  # type: ignore[arg-type]
+register("Counted-v0", Counted)
 register("Trade-v0", Trade, steps=5)
 register("Ball-v0", Ball, steps=5)
 register("FourBall-v0", Ball, steps=5, num_objectives=4)

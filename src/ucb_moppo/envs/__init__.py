@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ucb_moppo.envs.base import ADAPTER_PREFIX, BatchEnv, Step, check_count, check_reference_point
-from ucb_moppo.envs.known import published_objectives
+from ucb_moppo.envs.known import PICTURES, published_objectives, without_version
 from ucb_moppo.envs.mo_mujoco import CMORL_PROBLEMS, MO_PROBLEMS
 from ucb_moppo.envs.naming import read_name
 from ucb_moppo.envs.pgmorl import PGMORL_PROBLEMS
@@ -35,6 +35,7 @@ __all__ = [
     "measure_scales",
     "published_objectives",
     "read_name",
+    "registered_here_alone",
 ]
 
 PROTOCOLS: dict[str, dict[str, MujocoProblem]] = {
@@ -119,23 +120,50 @@ def describe_problems(protocol: str = "gymnasium") -> list[EnvSpec]:
 
 
 def list_mo_gymnasium_ids() -> list[str]:
-    """Ids that MO-Gymnasium registers, sorted; some need packages of their own."""
+    """Ids that MO-Gymnasium registers, sorted, without those of large pictures; some need packages of their own."""
+    return sorted(env_id for env_id in _mo_gymnasium_ids() if without_version(env_id) not in PICTURES)
+
+
+def _mo_gymnasium_ids() -> list[str]:
     import gymnasium
 
     from ucb_moppo.envs.adapter import import_mo_gymnasium
 
     import_mo_gymnasium()
-    return sorted(
-        env_id for env_id, spec in gymnasium.registry.items() if str(spec.entry_point).startswith("mo_gymnasium.")
-    )
+    registered = gymnasium.registry.items()
+    return [env_id for env_id, spec in registered if str(spec.entry_point).startswith("mo_gymnasium.")]
 
 
 def found_by_import(problem: str) -> bool:
-    """Whether another process finds the problem too: not one that only this program's main module registers."""
+    """Whether another process finds the problem too: not one that only this program registers."""
     name = read_name(problem.removeprefix(ADAPTER_PREFIX))
     if name.module:
         return name.module != "__main__"
-    return find_problem(name.env_id) is not None or name.env_id in list_mo_gymnasium_ids()
+    native = find_problem(name.env_id) is not None
+    return native or name.env_id in _mo_gymnasium_ids() or _registered_by_plugin(name.env_id)
+
+
+def registered_here_alone(problem: str) -> bool:
+    """Whether this program knows a problem that no other process finds by its name."""
+    import gymnasium
+
+    env_id = read_name(problem.removeprefix(ADAPTER_PREFIX)).env_id
+    return env_id in gymnasium.registry and not found_by_import(problem)
+
+
+def _registered_by_plugin(env_id: str) -> bool:
+    """Whether an installed package registers the id in every process that imports Gymnasium."""
+    from importlib.metadata import entry_points
+
+    import gymnasium
+
+    spec, plugins = gymnasium.registry.get(env_id), entry_points(group="gymnasium.envs")
+    return spec is not None and _package(str(spec.entry_point)) in {_package(plugin.value) for plugin in plugins}
+
+
+def _package(target: str) -> str:
+    """The first name of "package.module:object"."""
+    return target.partition(":")[0].partition(".")[0]
 
 
 def find_problem(problem: str, protocol: str = "gymnasium") -> MujocoProblem | None:
@@ -167,6 +195,7 @@ def _check_known(problem: str) -> None:
         raise ConfigError(f"{problem!r}: its module {module} cannot be imported: {fault}") from fault
     except gymnasium.error.Error as fault:
         # Gymnasium names its own, whose rewards are scalars; about a module's ids it knows best.
-        own = [*PROBLEMS, *list_mo_gymnasium_ids()]
-        near = fault if read_name(problem).module else nearest_names(problem, own)
+        name, own = read_name(problem), [*PROBLEMS, *list_mo_gymnasium_ids()]
+        remedy = f"one that a program of yours registers is named module:{name.env_id} to be found everywhere"
+        near = fault if name.module else f"{nearest_names(problem, own)} ({remedy})"
         raise ConfigError(f"unknown problem {problem!r}: {near}") from fault

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucb_moppo.envs.base import ADAPTER_PREFIX, Step, check_count, check_reference_point
-from ucb_moppo.envs.flattening import describe_action, describe_observation
+from ucb_moppo.envs.flattening import describe_action, describe_observation, lowest_values
 from ucb_moppo.envs.known import KNOWN, Known, without_version
 from ucb_moppo.envs.naming import read_name
 from ucb_moppo.envs.streams import Streams, made_alike
@@ -298,31 +298,48 @@ def describe_env(
     env_id: str, env: gymnasium.Env, horizon: int | None, reference_point: Sequence[float] | None
 ) -> EnvSpec:
     """What the engine needs to know, read from one environment and, for its rewards, from stepping it."""
+    # First what costs nothing to know: pictures are refused before an episode of them is drawn.
+    seen = describe_observation(env_id, env.observation_space)
+    action = describe_action(env_id, env.action_space)
     num_objectives = count_objectives(env_id, env)
     limit = horizon or registered_spec(env_id).max_episode_steps or DEFAULT_HORIZON
     known = KNOWN.get(without_version(env_id), Known((), None))
-    names = tuple(getattr(env.unwrapped, "objectives", known.objectives))
+    names = read_names(declared(env, "objectives", known.objectives))
     numbered = tuple(f"objective {number + 1}" for number in range(num_objectives))
     point = check_reference_point(reference_point, num_objectives) or known.reference_point
     return EnvSpec(
         name=env_id,
         objectives=names if len(names) == num_objectives else numbered,
-        action=describe_action(env_id, env.action_space),
+        action=action,
         horizon=limit,
         reference_point=point or derive_reference_point(env_id, env, limit),
-        **describe_observation(env_id, env.observation_space),
+        **seen,
     )
+
+
+def declared(env: gymnasium.Env, name: str, otherwise: Any = None) -> Any:
+    """What the outermost wrapper that has such an attribute says, or the environment itself."""
+    return env.get_wrapper_attr(name) if env.has_wrapper_attr(name) else otherwise
+
+
+def read_names(objectives: Any) -> tuple[str, ...]:
+    """Names of objectives; none where an attribute of that name is something else."""
+    return tuple(map(str, objectives)) if isinstance(objectives, Iterable) else ()
 
 
 def count_objectives(env_id: str, env: gymnasium.Env) -> int:
     """m, as declared; refused unless it is two or more and a step pays as many."""
-    space = getattr(env.unwrapped, "reward_space", None)
+    space = declared(env, "reward_space")
     shape = getattr(space, "shape", None)
     if shape is None or len(shape) != 1 or shape[0] < 2:
-        declared = "has no reward_space" if space is None else f"declares the reward space {space}"
+        found = (
+            "has no reward_space: it pays a single reward"
+            if space is None
+            else f"declares the reward space {space}, which is no vector of two or more numbers"
+        )
         raise ConfigError(
-            f"{env_id} {declared}: it pays a single reward; "
-            "pick an environment with a reward_space of two or more objectives, as MO-Gymnasium's are"
+            f"{env_id} {found}; pick an environment with a reward_space of two or more objectives, as "
+            "MO-Gymnasium's are, or wrap it in one that has such a reward_space and pays as many"
         )
     paid = next(random_rewards(env_id, env, seed=0))
     if paid.shape != shape:
@@ -335,7 +352,7 @@ def count_objectives(env_id: str, env: gymnasium.Env) -> int:
 
 def derive_reference_point(env_id: str, env: gymnasium.Env, horizon: int) -> tuple[float, ...]:
     """Below every return the reward space allows, [m]; below random play where it allows anything."""
-    low = np.asarray(env.unwrapped.reward_space.low, dtype=np.float64)  # type: ignore[attr-defined]
+    low = lowest_values(declared(env, "reward_space"))
     # An episode may end after one step, so a positive floor counts once.
     worst = np.minimum(low, low * horizon)
     if not np.isfinite(worst).all():

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 from gymnasium import spaces
+from numpy.typing import NDArray
 
-from ucb_moppo.errors import ConfigError
+from ucb_moppo.errors import ConfigError, require
 from ucb_moppo.spec import ActionSpec, ObservationPart
 
 MAX_ONE_HOT = 256
@@ -24,11 +25,19 @@ MAX_PLAIN = 12
 
 The 12 of deep-sea-treasure are learnt faster so; of 14, among the walls of four-room, it goes astray.
 """
+MAX_GIB = 4
+BYTES_PER_NUMBER = 100 * 50 * 4 * 2
+"""What each number costs in a default rollout: 100 environments × 50 steps in float32, once as they come and once
+as updates shuffle them."""
+MAX_NUMBERS = MAX_GIB * 2**30 // BYTES_PER_NUMBER
+"""So many numbers at most does a policy see or say. Beyond, memory would end in the middle of a library, which may
+abort without a word."""
 
 
 def describe_observation(env_id: str, space: spaces.Space) -> dict[str, Any]:
     """What an ``EnvSpec`` says about observations, by the names of its fields."""
     if isinstance(space, spaces.Discrete):
+        check_observation_size(env_id, int(space.n))
         return {
             "observation_size": int(space.n),
             "discrete_observation": True,
@@ -38,8 +47,30 @@ def describe_observation(env_id: str, space: spaces.Space) -> dict[str, Any]:
     size = sum(part.size for part in parts)
     if not size:
         raise ConfigError(f"{env_id}: observations of {space} hold no number; show the agent something")
+    check_observation_size(env_id, size)
     plain = len(parts) == 1 and not parts[0].path and not parts[0].choices
     return {"observation_size": size, "observation_parts": () if plain else parts}
+
+
+def check_observation_size(env_id: str, size: int) -> None:
+    """Refuse more numbers than a rollout can hold, before anything is allocated for them."""
+    require_room(
+        env_id,
+        f"observations of {size:,} numbers",
+        size,
+        "shows fewer: features or small pictures instead of large ones, digits instead of a choice among many "
+        "values, which becomes one-hot",
+    )
+
+
+def require_room(env_id: str, what: str, size: int, remedy: str) -> None:
+    """Refuse more numbers for each step of each environment than there is room for."""
+    gib = size * BYTES_PER_NUMBER / 2**30
+    require(
+        size <= MAX_NUMBERS,
+        f"{env_id}: {what} would take {gib:,.1f} GiB in a rollout of 100 environments × 50 steps; wrap the "
+        f"environment so that it {remedy} (at most {MAX_NUMBERS:,} numbers)",
+    )
 
 
 def leaves(space: spaces.Space, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], spaces.Space]]:
@@ -81,8 +112,31 @@ def integers(array: Any) -> tuple[int, ...]:
     return tuple(int(number) for number in np.ravel(array))
 
 
+def lowest_values(space: spaces.Space) -> NDArray:
+    """The least [m] that a space of arrays allows; −∞ where it does not say."""
+    if isinstance(space, spaces.MultiBinary):
+        return np.zeros(space.shape)
+    if isinstance(space, spaces.MultiDiscrete):
+        return np.asarray(space.start, dtype=np.float64)
+    low = np.asarray(getattr(space, "low", -np.inf), dtype=np.float64)
+    return np.broadcast_to(low, space.shape or ())
+
+
 def describe_action(env_id: str, space: spaces.Space) -> ActionSpec:
-    """One choice, several independent ones, or the bounds of a Box of floats, flattened."""
+    """One choice, several independent ones, or the bounds of a Box of floats, flattened; refused if there are too
+    many."""
+    action = read_action(env_id, space)
+    require_room(
+        env_id,
+        f"actions of {action.num_outputs:,} numbers",
+        action.num_outputs,
+        "takes fewer: several small choices (MultiDiscrete) instead of a large one",
+    )
+    return action
+
+
+def read_action(env_id: str, space: spaces.Space) -> ActionSpec:
+    """What an action space says of itself."""
     if isinstance(space, spaces.Discrete):
         return ActionSpec(discrete=True, size=int(space.n), start=int(space.start))
     if isinstance(space, spaces.MultiDiscrete):

@@ -57,6 +57,9 @@ KNOWN: dict[str, Known] = {
     "mo-reacher": _known_mujoco("target 1", "target 2", "target 3", "target 4", reference=-50.0),
 }
 
+PICTURES = frozenset({"minecart-rgb", "mo-supermario"})
+"""What shows pictures of more numbers than can be handled (``flattening.py::MAX_NUMBERS``)."""
+
 
 def without_version(env_id: str) -> str:
     """The name an environment has in ``KNOWN``: "mo-hopper-v5" is "mo-hopper" there, whatever it is made with."""
