@@ -1,12 +1,17 @@
 """A problem's name says which environment it is and what it is made with."""
 
+import importlib.metadata
+
+import gymnasium
 import numpy as np
 import pytest
+from probe_envs import Trade
 
-from ucb_moppo.config import default_settings
-from ucb_moppo.envs import found_by_import, make_batch, make_spec
+from ucb_moppo.config import default_settings, override, resolve
+from ucb_moppo.envs import found_by_import, make_batch, make_spec, registered_here_alone
 from ucb_moppo.envs.naming import read_name
 from ucb_moppo.errors import ConfigError
+from ucb_moppo.runtime.executor import choose_executor
 
 
 def test_a_name_has_three_parts():
@@ -52,3 +57,43 @@ def test_a_body_is_tuned_alike_whatever_it_is_made_with():
     usual = default_settings("mo-hopper-v5")
     for name in ("adapter:mo-hopper-v5", "mo-hopper-v5@terminate_when_unhealthy=false"):
         assert default_settings(name).search == usual.search
+
+
+@pytest.fixture
+def here_alone():
+    """The id of a problem that this program registers, under no module."""
+    gymnasium.register("HereAlone-v0", Trade, max_episode_steps=5)
+    yield "HereAlone-v0"
+    del gymnasium.registry["HereAlone-v0"]
+
+
+@pytest.mark.parametrize("executor", ["processes", "ray"])
+def test_processes_are_refused_for_a_problem_that_they_would_not_find(here_alone, executor):
+    spec, settings = make_spec(here_alone), override(default_settings(here_alone), steps=400_000)
+    assert registered_here_alone(here_alone)
+    with pytest.raises(ConfigError, match=r"registered by this program alone.*module:HereAlone-v0"):
+        resolve(override(settings, executor=executor, shards=2), spec)
+    assert resolve(override(settings, executor="local", shards=2), spec).shards == 2
+
+
+def test_what_is_left_open_runs_where_its_problem_is_known(here_alone):
+    spec, settings = make_spec(here_alone), override(default_settings(here_alone), steps=400_000)
+    assert resolve(settings, spec).shards == 1
+    assert choose_executor(resolve(override(settings, shards=2), spec)) == "local"
+
+
+@pytest.mark.parametrize("name", ["Hopper-v2", "fruit-tree-v0@depth=5", "probe_envs:probe/Trade-v0", "missing-v0"])
+def test_what_others_find_or_nobody_knows_is_not_here_alone(name):
+    assert not registered_here_alone(name)
+
+
+def test_what_the_main_module_registers_is_here_alone(here_alone):
+    assert registered_here_alone(f"__main__:{here_alone}")
+
+
+def test_what_an_installed_package_registers_with_gymnasium_is_found(here_alone, monkeypatch):
+    plugin = importlib.metadata.EntryPoint("probe", "probe_lab.register:all", "gymnasium.envs")
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [plugin])
+    monkeypatch.setattr(gymnasium.registry[here_alone], "entry_point", "probe_lab.envs:Trade")
+    assert found_by_import(here_alone)
+    assert not registered_here_alone(here_alone)

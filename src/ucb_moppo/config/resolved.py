@@ -14,7 +14,7 @@ from ucb_moppo.config.presets import default_settings
 from ucb_moppo.config.published import published_settings
 from ucb_moppo.config.settings import AUTO, MoppoSettings, PeerSettings, RunSettings, fields_of, override
 from ucb_moppo.cores import available_cores
-from ucb_moppo.envs import found_by_import
+from ucb_moppo.envs import found_by_import, read_name, registered_here_alone
 from ucb_moppo.errors import require
 from ucb_moppo.objectives.goal_settings import GoalSettings
 from ucb_moppo.objectives.utility import LINEAR_GOAL, Goal, make_goal, read_floors
@@ -413,6 +413,7 @@ def decide_num_policies(search: SearchSettings, num_objectives: int) -> int:
 
 def decide_num_shards(settings: MoppoSettings, num_subspaces: int) -> int:
     """S: what was asked for, or one per core for a run that is worth starting processes for."""
+    check_found_elsewhere(settings)
     if settings.shards is not None:
         require(
             settings.shards <= num_subspaces,
@@ -430,3 +431,14 @@ def decide_num_shards(settings: MoppoSettings, num_subspaces: int) -> int:
     if alone:
         return 1
     return min(len(available_cores()), num_subspaces)
+
+
+def check_found_elsewhere(settings: MoppoSettings) -> None:
+    """Refuse processes or a cluster for a problem that they could not find by its name."""
+    if settings.executor == AUTO or EXECUTORS.entries[settings.executor].in_this_process:
+        return
+    require(
+        not registered_here_alone(settings.problem),
+        f"{settings.problem!r} is registered by this program alone; put it into a module and name it "
+        f"module:{read_name(settings.problem).env_id}, so that other processes find it, or leave --executor out",
+    )

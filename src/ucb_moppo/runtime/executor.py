@@ -26,6 +26,7 @@ from ucb_moppo.cores import available_cores
 from ucb_moppo.engine.evaluation import Evaluation
 from ucb_moppo.engine.population import Divergence, Population, by_policy, by_subspace
 from ucb_moppo.engine.shard import Shard, Timing, time_update
+from ucb_moppo.envs import found_by_import
 from ucb_moppo.errors import UcbMoppoWarning, WorkerLostError
 from ucb_moppo.registry import EXECUTORS
 from ucb_moppo.runtime.place import Place
@@ -266,10 +267,11 @@ def acting_tensors(population: Population) -> dict[str, NDArray]:
 
 
 def choose_executor(config: MoppoConfig) -> str:
-    """What `auto` means here: processes for several shards where there are several cores."""
+    """What `auto` means here: processes for several shards, given several cores and a problem that they find."""
     if config.executor != "auto":
         return config.executor
-    return "processes" if config.shards > 1 and len(available_cores()) > 1 else "local"
+    apart = config.shards > 1 and len(available_cores()) > 1 and found_by_import(config.problem)
+    return "processes" if apart else "local"
 
 
 def make_executor(config: MoppoConfig, spec: EnvSpec) -> ShardedExecutor:
