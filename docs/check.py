@@ -1,30 +1,39 @@
 """Check that the documents hold: links lead somewhere, commands and options exist, named code is there, Python can
 be read, diagrams are as they are drawn.
 
+Whoever unpacks the sources can do so too: they have no results of studies, and links to one are not followed.
+
 python docs/check.py
 """
 
 from __future__ import annotations
 
 import ast
-import contextlib
-import io
 import re
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
 from diagrams import outdated
 
+from ucb_moppo.cli.completion import help_of, options_in
 from ucb_moppo.cli.main import COMMANDS
+from ucb_moppo.registry import METHODS
 
 ROOT = Path(__file__).resolve().parent.parent
+UNPACKED = (ROOT / "PKG-INFO").is_file()
+"""Whether this is no checkout but what was packed for others."""
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 SHOWN = re.compile(r'<(?:img|video|source)\b[^>]*\bsrc="([^":]+)"')
 CODE = re.compile(r"`((?:\w+/)*\w+\.py)::(\w+)`")
 COMMAND = re.compile(r"^\s*(?:\$ )?(ucb-moppo [^#|\n]*)", re.MULTILINE)
+FENCED = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
+SPAN = re.compile(r"(?<!`)`([^`]+)`(?!`)")
+OPTION = re.compile(r"(?<!\S)--[a-z][\w-]*")
+OF_NO_COMMAND = {"--help", "--version", "--xla_cpu_multi_thread_eigen"}
+"""Options of the program itself, and of libraries."""
 
 
 def documents() -> list[Path]:
@@ -33,11 +42,16 @@ def documents() -> list[Path]:
 
 
 @cache
-def help_of(command: str, *options: str) -> str:
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
-        COMMANDS[command]([*options, "--help"])
-    return out.getvalue()
+def options_of(command: str, *method: str) -> set[str]:
+    """Every option of a command; a method of others has its own."""
+    return set(options_in(help_of(lambda options: COMMANDS[command]([*method, *options])))) | {"--help"}
+
+
+@cache
+def all_options() -> set[str]:
+    """What any command takes, with any method."""
+    known = [options_of(command) for command in COMMANDS]
+    return OF_NO_COMMAND.union(*known, *(options_of("train", "--method", method) for method in METHODS))
 
 
 @cache
@@ -50,7 +64,8 @@ def names_in(path: Path) -> set[str]:
 
 def broken_links(path: Path, text: str) -> Iterator[str]:
     for target in (*LINK.findall(text), *SHOWN.findall(text)):
-        if not (path.parent / target).exists():
+        found = (path.parent / target).resolve()
+        if not found.exists() and not (UNPACKED and found.is_relative_to(ROOT / "results")):
             yield f"links to {target}, which does not exist"
 
 
@@ -68,13 +83,28 @@ def broken_commands(text: str) -> Iterator[str]:
     for line in COMMAND.findall("\n".join(blocks).replace("\\\n", " ")):
         words = shlex.split(line)[1:]
         if words and words[0] in COMMANDS:
-            # Another method has other options.
-            method = words[words.index("--method") : words.index("--method") + 2] if "--method" in words else []
-            known = help_of(words[0], *method)
-            missing = [w for w in words if w.startswith("--") and w.split("=")[0] not in known]
-            yield from (f"uses {option} of `{words[0]}`, which has no such option" for option in missing)
+            yield from unknown_options(words)
         elif words and not words[0].startswith("-"):
             yield f"uses the command {words[0]}, which does not exist"
+
+
+def unknown_options(words: Sequence[str]) -> Iterator[str]:
+    """Options behind a command of ours that it does not have."""
+    # Another method has other options.
+    method = words[words.index("--method") : words.index("--method") + 2] if "--method" in words else []
+    missing = [option for option in OPTION.findall(" ".join(words)) if option not in options_of(words[0], *method)]
+    yield from (f"uses {option} of `{words[0]}`, which has no such option" for option in missing)
+
+
+def broken_options(text: str) -> Iterator[str]:
+    """Options named in a sentence: of the command that stands before them, or of any. Others have theirs."""
+    for span in SPAN.findall(FENCED.sub("", text)):
+        words = span.removeprefix("ucb-moppo ").split()
+        if words and words[0] in COMMANDS:
+            yield from unknown_options(words)
+        elif words and words[0].startswith("--"):
+            missing = [option for option in OPTION.findall(span) if option not in all_options()]
+            yield from (f"names {option}, which no command has" for option in missing)
 
 
 def broken_python(text: str) -> Iterator[str]:
@@ -93,6 +123,8 @@ def main() -> None:
             *broken_links(path, text),
             *broken_code(text),
             *broken_commands(text),
+            # A changelog speaks of all versions.
+            *(broken_options(text) if path.name != "CHANGELOG.md" else ()),
             *broken_python(text),
         ):
             faults.append(f"{path.relative_to(ROOT)} {fault}")

@@ -1,4 +1,5 @@
-"""Pages whose blocks are executed, in order, where a new user would: in an empty folder with a run in it."""
+"""Pages whose blocks are executed, in order, where a new user would: in an empty folder with a run in it. And what
+is found where a page speaks of something that is not there."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from tiny_runs import train_tiny
@@ -50,3 +52,47 @@ def test_the_citation_is_of_this_version() -> None:
 
 def test_a_bug_report_asks_for_what_the_doctor_says() -> None:
     assert "ucb-moppo doctor" in (ROOT / ".github" / "ISSUE_TEMPLATE" / "bug.yml").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def check(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """docs/check.py."""
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    import check
+
+    return check
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        ("`--steps 5` and `--no-stagger`", []),
+        ("`--step` and `--policies 3 --replica 2`", ["--step", "--replica"]),
+        ("`--evaluations`, which others' methods have", []),
+        ("`ucb-moppo train PROBLEM --steps 5 --rows`", ["--rows"]),
+        ("`train --method pgmorl --evaluations 3 --acquisition mean`", ["--acquisition"]),
+        ("`view --render` and `choose --knee`, `bench --knee`", ["--knee"]),
+        ("a span\nof two lines: `--gamma 0.9\n--gama`", ["--gama"]),
+        ("`pip install --no-deps x`, `python benchmarks/a.py --kills 3` and `git --wrong`", []),
+        ("```bash\nother --wrong `--wrong`\n```\n", []),
+    ],
+)
+def test_an_option_that_no_command_has_is_found_in_a_sentence(
+    text: str, missing: list[str], check: ModuleType
+) -> None:
+    assert [re.findall(r"--[a-z-]+", fault)[0] for fault in check.broken_options(text)] == missing
+
+
+def test_an_option_is_one_as_a_whole(check: ModuleType) -> None:
+    """--step is not there because --steps is."""
+    text = "```bash\nucb-moppo train Hopper-v2 --step 5 --steps=7\n```\n"
+    assert list(check.broken_commands(text)) == ["uses --step of `train`, which has no such option"]
+
+
+def test_results_are_followed_where_they_are(check: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    page, text = ROOT / "docs" / "page.md", "[a](../results/nowhere) and [b](nowhere.md)"
+    faults = [f"links to {target}, which does not exist" for target in ("../results/nowhere", "nowhere.md")]
+    monkeypatch.setattr(check, "UNPACKED", False)
+    assert list(check.broken_links(page, text)) == faults
+    monkeypatch.setattr(check, "UNPACKED", True)
+    assert list(check.broken_links(page, text)) == faults[1:]
