@@ -1,9 +1,19 @@
 """Figures of fronts: what they show of a run, and that they cut off nothing."""
 
 import numpy as np
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
 from sample_runs import SampleRun
 
-from ucb_moppo.report.fronts import growth_limits, growth_picture, overlay_pairs_picture, pairs_picture, spread
+from ucb_moppo.report.fronts import (
+    front_picture,
+    growth_limits,
+    growth_picture,
+    overlay_pairs_picture,
+    pairs_picture,
+    parallel_coordinates,
+    spread,
+)
 from ucb_moppo.report.load import load_all, load_data
 from ucb_moppo.report.sections import make_sections
 from ucb_moppo.report.style import objective_colour
@@ -71,6 +81,64 @@ def test_pairs_of_several_runs_hold_the_fronts_of_all(tmp_path):
     panels = panels_of(overlay_pairs_picture(section), 4)
     expected = np.concatenate([run.front[:, [1, 3]] for run in section.runs])
     np.testing.assert_allclose(shown(panels[3, 1]), expected)
+
+
+# --- parallel coordinates ----------------------------------------------------------------------------------
+
+POINTS = np.array([[0.0, 10.0, 5.0, -4.0], [2.0, 30.0, 5.0, -1.0], [4.0, 20.0, 5.0, -2.5]])
+NAMES = ("speed", "height", "comfort", "forward speed of the body")
+
+
+def drawn_lines(axes):
+    """The lines [n, m, 2] of points over numbered axes."""
+    (lines,) = (marks for marks in axes.collections if len(marks.get_segments()[0]) == len(NAMES))
+    return lines, np.array(lines.get_segments())
+
+
+def draw_parallel(**options):
+    axes = Figure().subplots()
+    parallel_coordinates(axes, POINTS, NAMES, ["red", "blue", "lime"], **options)
+    return axes
+
+
+def test_parallel_coordinates_draw_a_line_per_point_scaled_on_every_axis():
+    """From the worst, 0, to the best, 1, of each objective; where all are alike (the third) at 0."""
+    lines, segments = drawn_lines(draw_parallel())
+    np.testing.assert_array_equal(segments[..., 0], [[0, 1, 2, 3]] * 3)
+    np.testing.assert_allclose(segments[..., 1], [[0, 0, 0, 0], [0.5, 1, 0, 1], [1, 0.5, 0, 0.5]])
+    np.testing.assert_array_equal(lines.get_colors()[:, :3], [[1, 0, 0], [0, 0, 1], [0, 1, 0]])
+
+
+def test_parallel_axes_stand_in_the_order_of_the_objectives_with_their_limits():
+    axes = draw_parallel()
+    assert axes.get_xticks().tolist() == [0, 1, 2, 3]
+    names = [label.get_text() for label in axes.get_xticklabels()]
+    assert names == ["speed", "height", "comfort", "forward\nspeed of the\nbody"]
+    said = {(text.get_position()[0], text.get_va()): text.get_text() for text in axes.texts}
+    worst, best = ["0", "10", "5", "-4"], ["4", "30", "5", "-1"]
+    assert [said[j, "top"] for j in range(4)] == worst  # below the axis
+    assert [said[j, "bottom"] for j in range(4)] == best
+
+
+def test_parallel_coordinates_of_several_fronts_have_one_scale():
+    limits = np.array([[0.0, 0.0, 0.0, -5.0], [8.0, 40.0, 10.0, 0.0]])
+    _, segments = drawn_lines(draw_parallel(limits=limits))
+    np.testing.assert_allclose(
+        segments[..., 1], [[0, 0.25, 0.5, 0.2], [0.25, 0.75, 0.5, 0.8], [0.5, 0.5, 0.5, 0.5]]
+    )
+
+
+def test_a_front_of_four_objectives_is_drawn_as_lines_in_the_colour_of_the_largest_weight(tmp_path):
+    """Three policies of two probes; what is dominated is on no line."""
+    returns = np.concatenate([POINTS, [[1, 40, 6, -3.0], [0, 0, 7, -9.0], [-1, -1, -1, -9.0]]]).reshape(1, 3, 2, 4)
+    data = load_data(SampleRun.showing(*np.repeat(returns, 2, axis=0)).write(tmp_path / "one"))
+    assert data.on_front.tolist() == [False, True, True, True, True, False]
+    lines, segments = drawn_lines(front_picture(data).figure.axes[0])
+    low, high = data.front.min(axis=0), data.front.max(axis=0)
+    np.testing.assert_allclose(segments[..., 1], (data.front - low) / (high - low))
+    largest = data.evaluated.weights[data.on_front].argmax(axis=1)
+    expected = [to_rgb(objective_colour(j)) for j in largest]
+    np.testing.assert_allclose(lines.get_colors()[:, :3], expected)
 
 
 def test_nine_objectives_have_nine_colours():

@@ -2,13 +2,14 @@
 
 import csv
 import io
+import re
 
 import pytest
 from sample_runs import SampleRun
 
 from ucb_moppo.report.cells import NONE
 from ucb_moppo.report.load import load_all
-from ucb_moppo.report.paper import METHOD_PROTOCOLS, published
+from ucb_moppo.report.paper import METHOD_PROTOCOLS, published, published_class_c
 from ucb_moppo.report.paper_table import paper_table
 from ucb_moppo.report.sections import make_sections
 from ucb_moppo.report.table import to_csv
@@ -70,3 +71,66 @@ def test_runs_under_pgmorls_protocol_stand_beside_class_a_alone(tmp_path):
     other = paper_table(sections[1])
     assert other is not None
     assert "Hyper-MORL" not in {row[0] for row in other.rows}
+
+
+# As it is printed: hypervolume ± its deviation / expected utility ± its deviation / sparsity.
+CLASS_C = {
+    "mo-hopper-2obj-v5": [
+        ("C-MORL", "1.365±.033e5 / 252.9±2.8 / 50"),
+        ("D3PO", "1.30±.03e5 / 247±1 / 26"),
+        ("PG-MORL", "1.20e5 / – / –"),
+    ],
+    "mo-ant-2obj-v5": [
+        ("C-MORL", "1.319±.167e5 / 251±26 / 625"),
+        ("D3PO", "1.91±.18e5 / 314±21 / 660"),
+        ("PG-MORL", "0.35e5 / – / –"),
+        ("GPI-LS", "– / 428 / –"),
+    ],
+    "mo-humanoid-v5": [
+        ("C-MORL", "3.101±.068e5 / 453±5 / 3371"),
+        ("C-MORL", "3.43e5 / 478 / –"),
+        ("D3PO", "3.76±.11e5 / 511±9 / 30"),
+        ("PG-MORL", "2.62e5 / – / –"),
+    ],
+    "mo-hopper-v5": [
+        ("C-MORL", "2.194±.033e7 / 182.0±1.3 / 54"),
+        ("D3PO", "2.12±.16e7 / 174 / 4"),
+        ("PG-MORL", "1.59e7 / – / –"),
+    ],
+    "mo-ant-v5": [
+        ("C-MORL", "2.607±.261e7 / 207±15 / 30"),
+        ("D3PO", "2.68±.21e7 / 199±8 / 4"),
+        ("PG-MORL", "0.94e7 / – / –"),
+        ("GPI-LS", "– / 241 / –"),
+    ],
+}
+
+
+def read_printed(text):
+    """A value and its deviation, both None where there is a dash: "1.30±.03e5" is 130,000 ± 3,000."""
+    if text == "–":
+        return None, None
+    value, deviation, scale = re.fullmatch(r"([\d.]+)(?:±([\d.]+))?(e\d+)?", text).groups()
+    unit = float(f"1{scale or 'e0'}")
+    return float(value) * unit, float(deviation) * unit if deviation else None
+
+
+@pytest.mark.parametrize("problem", CLASS_C)
+def test_numbers_of_class_c_are_those_in_print(problem):
+    found = published_class_c(problem)
+    assert [(one.method, one.protocol) for one in found] == [(method, "C") for method, _ in CLASS_C[problem]]
+    for one, (_, printed) in zip(found, CLASS_C[problem], strict=True):
+        volume, utility, sparsity = map(read_printed, printed.split(" / "))
+        expected = (*volume, *utility, sparsity[0])
+        shown = one.hypervolume, one.hypervolume_std, one.expected_utility, one.expected_utility_std, one.sparsity
+        assert [value is None for value in shown] == [value is None for value in expected]
+        given = [value for value in shown if value is not None]
+        assert given == pytest.approx([value for value in expected if value is not None])
+
+
+def test_class_c_says_which_c_morl_is_which():
+    recomputed, printed = (one.source for one in published_class_c("mo-humanoid-v5")[:2])
+    assert "recomputed from logs of 5 runs" in recomputed
+    assert "1,000 steps an episode" in recomputed
+    assert printed.startswith("printed for C-MORL")
+    assert published_class_c("mo-swimmer-v5") == []
