@@ -14,18 +14,24 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ucb_moppo.engine.learner import Diverged, Iteration, Learner, StageRecord
-from ucb_moppo.policy.policy import Policy
+from ucb_moppo.engine.learner import Diverged, Iteration, Snapshot, StageRecord
+from ucb_moppo.policy.policy import Policy, PolicyEpisode
+from ucb_moppo.spec import EnvSpec
 from ucb_moppo.store.front import Front
 from ucb_moppo.store.run import Run, load
+from ucb_moppo.training.stepping import SteppedTrainer
 
 __all__ = [
     "Diverged",
+    "EnvSpec",
     "Front",
     "Iteration",
     "Policy",
+    "PolicyEpisode",
     "Run",
+    "Snapshot",
     "StageRecord",
+    "SteppedTrainer",
     "load",
     "make_trainer",
     "resume",
@@ -77,18 +83,19 @@ def make_trainer(
     steps: int | None = None,
     preset: str = "tuned",
     **settings: Any,
-) -> Learner:
+) -> SteppedTrainer:
     """What ``train`` would train with, to be stepped by hand, e.g. in a notebook; nothing is written.
 
     Iterating over ``run()`` trains: it yields an ``Iteration`` after every part of a stage, a ``StageRecord`` after
-    every evaluation and a ``Diverged`` where a policy has. Between two of them ``snapshot()`` gives the policies
-    that are kept, and ``get_state()`` all that another trainer's ``set_state()`` continues from. ``close()``
-    ends it.
+    every evaluation and a ``Diverged`` where a policy has. Between two of them ``front()``, ``policy(preference)``
+    and ``plot_front()`` show what the last evaluation found as those of a ``Run`` do, and ``get_state()`` gives
+    all that another trainer's ``set_state()`` continues from. A ``with`` statement, or ``close()``, ends its
+    processes; what it has found remains.
     """
     from ucb_moppo.config import make_settings
-    from ucb_moppo.training.train import prepare_learner
+    from ucb_moppo.training.train import prepare_trainer
 
-    return prepare_learner(make_settings(problem, method, preset, seed=seed, steps=steps, **settings))
+    return prepare_trainer(make_settings(problem, method, preset, seed=seed, steps=steps, **settings))
 
 
 def resume(

@@ -28,6 +28,7 @@ from ucb_moppo.engine.probes import make_run_decomposition, probe_weights
 from ucb_moppo.engine.trainer import make_schedule
 from ucb_moppo.envs import make_spec
 from ucb_moppo.errors import ConfigError, Interrupted
+from ucb_moppo.peers.base import Counts
 from ucb_moppo.registry import METHODS, MethodEntry
 from ucb_moppo.report.load import load_data
 from ucb_moppo.store.run import Run
@@ -345,3 +346,66 @@ def test_a_peer_is_measured_by_discounted_returns_like_ours(tmp_path: Path) -> N
     assert (tmp_path / "front.csv").read_bytes() == (plain.path / "front.csv").read_bytes()
     assert (plain.path / "front.csv").read_bytes() != (discounted.path / "front.csv").read_bytes()
     assert discounted.summary["evaluation_discount"] == 0.5
+
+
+def step_stub(**settings: Any) -> ucb_moppo.SteppedTrainer:
+    settings = {"horizon": 4, "steps": 100, "evaluations": 2, "episodes": 1, "held_out": 0} | settings
+    return ucb_moppo.make_trainer("Swimmer-v2", method="stub", **settings)
+
+
+def test_stepping_by_hand_finds_what_train_finds(tmp_path: Path) -> None:
+    run = train_stub(tmp_path / "run")
+    with step_stub() as trainer:
+        for _ in trainer.run():
+            pass
+        for column, same in zip(trainer.front(), run.front(), strict=True):
+            np.testing.assert_array_equal(column, same)
+        observation = np.full(8, 0.1)
+        same_action = run.policy([0.4, 0.6])(observation)
+        np.testing.assert_array_equal(trainer.policy([0.4, 0.6])(observation), same_action)
+        title = run.plot_front().get_suptitle()
+        assert trainer.plot_front().get_suptitle() == title
+    assert title.startswith("Swimmer-v2, stub, seed 0, 100 training steps: HV ")
+
+
+def test_who_cannot_be_continued_is_not_stepped_on_once_left() -> None:
+    with step_stub() as trainer:
+        events = trainer.run()
+        assert [type(next(events)) for _ in range(3)] == [ucb_moppo.StageRecord, *[ucb_moppo.Iteration] * 2]
+        with pytest.raises(ConfigError, match="stub cannot be continued where it was left, after step 20"):
+            trainer.run()
+        *_, last = events  # which goes on
+        assert last.finished
+        assert list(trainer.run()) == []
+        with pytest.raises(ConfigError, match="a run of stub cannot be continued"):
+            trainer.get_state()
+
+
+def test_who_can_be_continued_is_stepped_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = replace(make_entry("stub_peer:ResumableStub"), resumable=True)
+    monkeypatch.setitem(METHODS.entries, "stub", entry)
+    with step_stub() as trainer:
+        events = trainer.run()
+        assert [next(events) for _ in range(3)][1:] == [ucb_moppo.Iteration(10), ucb_moppo.Iteration(20)]
+        assert next(event for event in trainer.run()) == ucb_moppo.Iteration(30)
+        assert list(events) == []  # there is one that trains
+
+
+def test_closing_ends_the_method_where_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of other packages work in a thread of their own, which must not wait for ever."""
+
+    def train(peer: StubPeer) -> Any:
+        try:
+            yield Counts(training=10)
+        finally:
+            ended.append(True)
+
+    ended: list[bool] = []
+    monkeypatch.setattr(StubPeer, "train", train)
+    with step_stub() as trainer:
+        events = trainer.run()
+        assert [next(events) for _ in range(2)][1] == ucb_moppo.Iteration(10)
+        assert ended == []
+    assert ended == [True]
+    with pytest.raises(ConfigError, match="closed after iteration 10"):
+        next(events)

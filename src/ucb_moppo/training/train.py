@@ -28,6 +28,7 @@ from ucb_moppo.store.run import Run
 from ucb_moppo.training.callbacks import NO_CALLBACKS, Callbacks
 from ucb_moppo.training.record import Recorder, record_run
 from ucb_moppo.training.reporter import Reporter
+from ucb_moppo.training.stepping import SteppedTrainer
 from ucb_moppo.training.stop import Deadline, StopRequest
 
 
@@ -48,9 +49,11 @@ def train_run(
         return execute(config, spec, path, reporter, deadline, callbacks=callbacks)
 
 
-def prepare_learner(settings: RunSettings) -> Learner:
+def prepare_trainer(settings: RunSettings) -> SteppedTrainer:
     """What trains as ``settings`` say, to be stepped by hand: nothing is written, and the caller closes it."""
-    return make_learner(*decide_run(settings), perf_counter())
+    begun = perf_counter()
+    config, spec = decide_run(settings)
+    return SteppedTrainer(make_learner(config, spec, begun), config, spec)
 
 
 def decide_run(settings: RunSettings) -> tuple[RunConfig, EnvSpec]:
