@@ -58,10 +58,12 @@ def train(
 ) -> Run:
     """Train a Pareto set of policies and return the run; ``max_seconds`` of wall time end it early, but cleanly.
 
-    ``on_stage`` is called with what every evaluation found, once it is on disk, ``on_iteration`` with how many
-    iterations are done. One that returns True ends the run early: a checkpoint is saved, the front is measured, and
-    ``resume`` can go on from there. So it can after an exception of theirs, which is raised once a checkpoint is
-    saved.
+    ``on_stage`` is called with the ``StageRecord`` of every evaluation, once it is on disk: before anything is
+    trained, then after every stage. ``on_iteration`` is called with a whole number, how many iterations are done
+    (of another's method: steps of the budget), wherever the state could be saved; where iterations are short,
+    several lie between two calls. One that returns True ends the run early: a checkpoint is saved, the front is
+    measured, and ``resume`` can go on from there. So it can after an exception of theirs, which is raised once a
+    checkpoint is saved.
 
     Further ``settings`` are those of the command line with underscores, e.g. ``policies=5, gamma=0.995``; for
     another's method, or your own (named as module:name), also those of its own.
@@ -71,8 +73,9 @@ def train(
     from ucb_moppo.training.callbacks import Callbacks
     from ucb_moppo.training.train import train_run
 
+    callbacks = Callbacks(on_stage, on_iteration)
     chosen = make_settings(problem, method, preset, seed=seed, steps=steps, **settings)
-    return train_run(chosen, out, make_reporter(quiet), max_seconds, Callbacks(on_stage, on_iteration))
+    return train_run(chosen, out, make_reporter(quiet), max_seconds, callbacks)
 
 
 def make_trainer(

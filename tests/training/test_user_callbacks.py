@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ from tiny_runs import TINY, assert_same
 
 import ucb_moppo
 from ucb_moppo.engine.learner import StageRecord
-from ucb_moppo.errors import RunFormatError
+from ucb_moppo.errors import ConfigError, RunFormatError
 from ucb_moppo.store.checkpoint import list_checkpoints
 from ucb_moppo.training.callbacks import asks_to_stop
 
@@ -190,3 +191,19 @@ def test_a_run_is_read_whole_while_another_thread_trains_it(tmp_path: Path) -> N
     thread.join()
     assert len(seen) > 1
     assert max(seen) <= 10
+
+
+@pytest.mark.parametrize("name", ["on_stage", "on_iteration"])
+@pytest.mark.parametrize("given", ["print", [print], 0])
+def test_what_cannot_be_called_is_refused_before_anything_is_made(tmp_path: Path, name: str, given: Any) -> None:
+    said = rf"{name} is {re.escape(repr(given))}, which cannot be called; give a function of one argument"
+    with pytest.raises(ConfigError, match=said):
+        train(tmp_path / "runs" / "run", **{name: given})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_cannot_be_called_leaves_a_run_that_is_continued_as_it_was(whole: ucb_moppo.Run) -> None:
+    before = {path: path.stat().st_mtime_ns for path in whole.path.rglob("*")}
+    with pytest.raises(ConfigError, match="on_stage is True, which cannot be called"):
+        ucb_moppo.resume(whole.path, quiet=True, on_stage=True)  # type: ignore[arg-type]
+    assert {path: path.stat().st_mtime_ns for path in whole.path.rglob("*")} == before

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ucb_moppo.engine.learner import Iteration, StageRecord
+from ucb_moppo.errors import require
 
 OnStage = Callable[[StageRecord], object]
 OnIteration = Callable[[int], object]
@@ -20,13 +21,25 @@ class Callbacks:
     on_stage: OnStage | None = None
     """Told what every evaluation found, once that is on disk."""
     on_iteration: OnIteration | None = None
-    """Told how many iterations are done."""
+    """Told how many iterations are done; of another's method, how many steps of the budget."""
+
+    def __post_init__(self) -> None:
+        check_callable("on_stage", self.on_stage, "a StageRecord")
+        check_callable("on_iteration", self.on_iteration, "the number of iterations done")
 
     def ask(self, event: Iteration | StageRecord) -> bool:
         """Call the function that an event is for; whether the run is asked to stop."""
         if isinstance(event, StageRecord):
             return self.on_stage is not None and asks_to_stop(self.on_stage(event))
         return self.on_iteration is not None and asks_to_stop(self.on_iteration(event.iteration))
+
+
+def check_callable(name: str, given: object, told: str) -> None:
+    """Refuse what cannot be called, before a run is begun that could only fail."""
+    require(
+        given is None or callable(given),
+        f"{name} is {given!r}, which cannot be called; give a function of one argument, {told}, or leave it out",
+    )
 
 
 NO_CALLBACKS = Callbacks()
