@@ -20,6 +20,7 @@ class RiverCrossing(gymnasium.Env):
     observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (2,))
     action_space = gymnasium.spaces.Box(-1.0, 1.0, (1,))
     reward_space = gymnasium.spaces.Box(-1.0, 1.0, (2,))
+    objectives = ("speed", "staying put")  # what tables, pictures and options call them
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
@@ -36,7 +37,8 @@ class RiverCrossing(gymnasium.Env):
         return self.position.astype(np.float32), reward, across, False, {}
 
 
-gymnasium.register("RiverCrossing-v0", RiverCrossing, max_episode_steps=100)
+if "RiverCrossing-v0" not in gymnasium.registry:  # as a program, this file is later imported by its name too
+    gymnasium.register("RiverCrossing-v0", RiverCrossing, max_episode_steps=100)
 
 if __name__ == "__main__":
     run = ucb_moppo.train(
@@ -44,6 +46,7 @@ if __name__ == "__main__":
     )
     front = run.front()
     for weight, returns in zip(front.weights, front.returns, strict=True):
-        print(f"weight {weight.round(2)}: speed {returns[0]:.2f}, staying put {returns[1]:.2f}")
+        reached = (f"{name} {value:.2f}" for name, value in zip(RiverCrossing.objectives, returns, strict=True))
+        print(f"weight {weight.round(2)}: {', '.join(reached)}")
     policy = run.policy([0.5, 0.5])
     print("in the middle of the river it steers", policy([0.5, 0.0]))

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+import runpy
+import sys
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import gymnasium
+import numpy as np
 import pytest
 from tiny_runs import TINY
 
@@ -48,6 +54,54 @@ def test_tuning_prunes_a_trial_that_can_be_continued_and_finds_the_best(tmp_path
     path = pruned.user_attrs["run"]
     assert [line["stage"] for line in ucb_moppo.Run(path).metrics()] == [0, 1, 2]
     assert ucb_moppo.resume(path, quiet=True).summary["finished"] is True
+
+
+@pytest.fixture
+def river(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The id of the example's environment, which nobody has registered before and nobody finds afterwards."""
+    monkeypatch.syspath_prepend(EXAMPLES)
+    yield "RiverCrossing-v0"
+    gymnasium.registry.pop("RiverCrossing-v0", None)
+    sys.modules.pop("own_environment", None)
+
+
+def test_an_environment_of_ones_own_trains_and_steers(
+    river: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train, named = ucb_moppo.train, []
+
+    def train_small(problem: str, **given: Any) -> ucb_moppo.Run:
+        named.append(problem)
+        return train(problem, **given | SMALL | {"quiet": True})
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(ucb_moppo, "train", train_small)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*Overriding environment")
+        runpy.run_path(str(EXAMPLES / "own_environment.py"), run_name="__main__")
+    assert named == [f"own_environment:{river}"]
+    (found,) = (tmp_path / "runs").iterdir()
+    run = ucb_moppo.load(found)
+    assert run.summary["finished"] is True
+    assert run.spec.objectives == ("speed", "staying put")
+    *points, steering = capsys.readouterr().out.splitlines()
+    assert len(points) == len(run.front().returns)
+    assert all(": speed " in point and ", staying put -" in point for point in points)
+    assert steering.startswith("in the middle of the river it steers [")
+
+
+def test_the_boat_is_carried_by_what_it_does_not_steer_against(river: str) -> None:
+    env = gymnasium.make(f"own_environment:{river}").unwrapped
+    env.reset(seed=0)
+    env.position = np.array([0.5, 0.0])  # the current: 0.08 · 4 · 0.5 · 0.5 = 0.08
+    _, reward, across, *_ = env.step(np.array([1.0]))  # upstream: 0.1 against it
+    np.testing.assert_allclose(reward, [-0.1, -0.02])
+    np.testing.assert_allclose(env.position, [0.5, -0.02])
+    assert not across
+    env.position = np.array([0.95, 0.0])  # the current: 0.08 · 4 · 0.95 · 0.05 = 0.0152
+    _, reward, across, *_ = env.step(np.array([-1.0]))  # straight across
+    np.testing.assert_allclose(reward, [1.0, -0.0152])
+    assert across
 
 
 def test_the_notebook_trains_shows_and_plots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
