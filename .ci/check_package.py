@@ -28,6 +28,7 @@ NEEDED_IN_SOURCES = (
     "tests/conftest.py",
     "mkdocs.yml",
     "docs/check.py",
+    "results/README.md",
     "docs/images/stages.svg",
     "docs/images/two-policies.gif",
     "examples/front.ipynb",
@@ -46,8 +47,9 @@ import sys
 import numpy, ucb_moppo
 action = ucb_moppo.load("policy.safetensors")(numpy.zeros(8))
 assert action.shape == (2,) and abs(action).max() <= 1, action
-front = ucb_moppo.load("run").front()
-assert len(front.returns) > 0
+run = ucb_moppo.load("run")
+assert len(run.front().returns) > 0 and run.metrics()
+run.choose().policy.export("chosen", "numpy")
 assert "jax" not in sys.modules and "mujoco" not in sys.modules
 sys.path.insert(0, "policy")
 from act import act
@@ -63,9 +65,9 @@ class Environment:
         self._bin, self._work = path / "bin", work
 
     def install(self, *what: str | Path) -> None:
-        self.run(
-            "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-c", CONSTRAINTS, *what
-        )
+        """Compile nothing ahead: little of what comes along is ever imported."""
+        options = ("--quiet", "--no-compile", "--disable-pip-version-check", "-c", CONSTRAINTS)
+        self.run("python", "-m", "pip", "install", *options, *what)
 
     def run(self, program: str, *arguments: str | Path) -> str:
         """What a program of the environment prints; nothing of this checkout can be found by it."""
@@ -103,6 +105,14 @@ def check_training(environment: Environment) -> None:
     print("\n".join(f"  {name} {version}" for name, version in found["system"].items()))
 
 
+def check_sources(environment: Environment, sources: Path, folder: Path) -> None:
+    """Unpacked, the sources have what their documents speak of."""
+    with tarfile.open(sources) as archive:
+        archive.extractall(folder, filter="data")
+    (root,) = folder.iterdir()
+    environment.run("python", root / "docs" / "check.py")
+
+
 def main(argv: Sequence[str]) -> None:
     built = Path(argv[0]).resolve()
     (wheel,), (sources,) = built.glob("*.whl"), built.glob("*.tar.gz")
@@ -113,9 +123,11 @@ def main(argv: Sequence[str]) -> None:
         whole = Environment(Path(folder) / "whole", work)
         whole.install(wheel)
         check_training(whole)
-        whole.install("--force-reinstall", "--no-deps", sources)
-        whole.run("ucb-moppo", "show", "run")
-        whole.run("python", "-c", ACT)
+        built_here = Environment(Path(folder) / "built", work)
+        built_here.install(sources)
+        built_here.run("ucb-moppo", "show", "run")
+        built_here.run("python", "-c", ACT)
+        check_sources(built_here, sources, Path(folder) / "unpacked")
         small = Environment(Path(folder) / "small", work)
         small.install(*DEPLOYING)
         small.install("--no-deps", wheel)

@@ -67,6 +67,7 @@ def test_a_users_own_indicator_comes_along(path: Path) -> None:
 RESULTS = [path for path in sorted(Path(__file__).parents[2].glob("results/**/*.json")) if is_result(path)]
 
 
+@pytest.mark.skipif(not RESULTS, reason="results of studies are in the repository alone")
 def test_every_committed_result_reads_as_its_json() -> None:
     assert len(RESULTS) >= 40
     for path in RESULTS:
