@@ -18,6 +18,7 @@ from ucb_moppo.engine.learner import Diverged, Iteration, Snapshot, StageRecord
 from ucb_moppo.policy.policy import Policy, PolicyEpisode
 from ucb_moppo.spec import EnvSpec
 from ucb_moppo.store.front import Front
+from ucb_moppo.store.layout import expand_home
 from ucb_moppo.store.run import Run, load
 from ucb_moppo.training.stepping import SteppedTrainer
 
@@ -75,7 +76,8 @@ def train(
 
     callbacks = Callbacks(on_stage, on_iteration)
     chosen = make_settings(problem, method, preset, seed=seed, steps=steps, **settings)
-    return train_run(chosen, out, make_reporter(quiet), max_seconds, callbacks)
+    path = None if out is None else expand_home(out)
+    return train_run(chosen, path, make_reporter(quiet), max_seconds, callbacks)
 
 
 def make_trainer(
@@ -122,4 +124,4 @@ def resume(
     from ucb_moppo.training.resume import resume_run
 
     callbacks = Callbacks(on_stage, on_iteration)
-    return resume_run(Path(path), make_reporter(quiet), force, max_seconds, executor, ray_address, callbacks)
+    return resume_run(expand_home(path), make_reporter(quiet), force, max_seconds, executor, ray_address, callbacks)

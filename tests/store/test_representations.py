@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -17,10 +18,12 @@ from matplotlib.figure import Figure
 from sample_runs import SampleRun, rewrite
 
 from ucb_moppo.errors import RunFormatError
-from ucb_moppo.store.layout import FRONT, MANIFEST, STAGE, SUMMARY
+from ucb_moppo.store.layout import FRONT, MANIFEST, PROBLEM, STAGE, SUMMARY
 from ucb_moppo.store.picture import shade_dominated
 from ucb_moppo.store.run import Run
 
+TWO_ENDS = np.array([[[1.0, 9.0]], [[9.0, 1.0]]])
+"""Returns [2, 1, 2] of two policies: 8 more of the one costs 8 of the other."""
 HOSTILE = "<img src=x onerror=alert(1)>$\\frac{1}{$\"'&"
 
 
@@ -64,6 +67,39 @@ def test_a_run_is_shown_as_a_table_of_what_it_found(run: Run) -> None:
     assert rows["state"] == "finished"
 
 
+def test_a_run_says_in_one_line_what_it_is_and_how_much_it_found(tmp_path: Path) -> None:
+    values = np.array([[[1.0, 9.0], [4.0, 4.0]], [[3.0, 3.0], [9.0, 1.0]]])  # the third is dominated
+    path = replace(SampleRun.showing(values), method="random", seed=7).write(tmp_path / "run")
+    told = "problem='paper-problem', method='random', seed=7, policies=2, points=3"
+    assert repr(Run(path)) == f"Run({str(path)!r}, {told})"
+
+
+def test_a_decision_says_in_one_line_what_was_chosen_and_why(tmp_path: Path) -> None:
+    decision = Run(SampleRun.showing(TWO_ENDS).write(tmp_path / "run")).choose(most="speed")
+    expected = f"Decision({str(decision.run.path)!r}, row=1, returns=[9, 1], reason='has the most speed')"
+    assert repr(decision) == expected
+    shown = Reader(decision._repr_html_())
+    rows = dict(zip(shown.words[1::2], shown.words[2::2], strict=True))
+    assert shown.words[0] == "Row 1 has the most speed"
+    assert (rows["speed"], rows["energy"]) == (
+        "9, weight 0.75",
+        "1, weight 0.25",
+    )  # the middle of its half of the weights
+    assert (rows["policy"], rows["within the bounds"]) == ("1", "2 of 2 policies remain")
+    assert rows["short list"] == "row 1, row 0"
+    assert rows["exchange"] == "1 more energy costs 1 speed"
+
+
+def test_names_in_a_decision_are_words_and_nothing_else(tmp_path: Path) -> None:
+    run = Run(SampleRun.showing(TWO_ENDS).write(tmp_path / "run"))
+    problem = json.loads((run.path / PROBLEM).read_text())
+    problem["spec"]["objectives"] = [HOSTILE, "energy"]
+    rewrite(run.path, PROBLEM, json.dumps(problem).encode())
+    shown = Reader(Run(run.path).choose(most="energy")._repr_html_())
+    assert shown.tags == {"table", "caption", "tbody", "tr", "th", "td"}
+    assert HOSTILE in shown.words
+
+
 def test_names_are_words_and_nothing_else(run: Run) -> None:
     shown = Reader(with_names(run, HOSTILE)._repr_html_())
     assert shown.tags == {"table", "caption", "tbody", "tr", "th", "td"}
@@ -77,6 +113,7 @@ def test_a_run_without_an_evaluation_says_so(run: Run) -> None:
     (run.path / MANIFEST).write_text(json.dumps(manifest))
     begun = Run(run.path)
     assert "has not reached its first evaluation" in Reader(begun._repr_html_()).words[-1]
+    assert repr(begun).startswith(f"Run({str(run.path)!r}), of which there is nothing to show: ")
     with pytest.raises(RunFormatError, match="has not reached its first evaluation"):
         begun.plot_front()
 

@@ -16,13 +16,14 @@ from ucb_moppo.decide.outcomes import Outcomes
 from ucb_moppo.decide.shortlist import compare
 from ucb_moppo.decide.words import describe_outcome
 from ucb_moppo.errors import ConfigError
+from ucb_moppo.policy.html import numbers, to_html
 from ucb_moppo.policy.policy import Policy
 from ucb_moppo.store.front import front_from_columns, on_front
 from ucb_moppo.store.layout import FRONT
 from ucb_moppo.store.run import Run
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Decision:
     """What follows from wishes about a run. Policies are named by their rows in ``run.evaluated()``."""
 
@@ -153,6 +154,20 @@ class Decision:
 
     def _row(self, place: int) -> int:
         return int(self.advice.outcomes.rows[place])
+
+    def __repr__(self) -> str:
+        returns = numbers(list(self.returns.values()))
+        return f"Decision({str(self.run.path)!r}, row={self.row}, returns=[{returns}], reason={self.reason!r})"
+
+    def _repr_html_(self) -> str:
+        """Give what a notebook shows."""
+        policy, outcomes = self.policy, self.advice.outcomes
+        told = zip(outcomes.objectives, outcomes.returns[self._place(self.row)], policy.weight, strict=True)
+        rows = {name: f"{value:,.4g}, weight {weight:.3g}" for name, value, weight in told}
+        rows |= {"policy": str(policy.index), "within the bounds": describe_remaining(self.advice)}
+        rows |= {"short list": ", ".join(f"row {row}" for row in self.shortlist)}
+        rows |= {"exchange": "; ".join(self.exchange()) or "no neighbours to exchange with"}
+        return to_html(f"Row {self.row} {self.reason}", rows)
 
     def __str__(self) -> str:
         told = [f"Row {self.row} {self.reason}.", self.describe(self.row), describe_remaining(self.advice)]

@@ -26,7 +26,7 @@ from ucb_moppo.spec import ActionSpec, EnvSpec, ObservationPart
 from ucb_moppo.store.front import best_row
 from ucb_moppo.store.guarded import open_folder, write_file, writing
 from ucb_moppo.store.policy_file import save_policy, spec_to_json
-from ucb_moppo.store.run import Run, load
+from ucb_moppo.store.run import Run, open_path
 from ucb_moppo.store.storage import finite_or_none
 
 Format = Literal["safetensors", "onnx", "numpy"]
@@ -76,7 +76,7 @@ def find_policy(
 ) -> Policy:
     """The policy of a run that serves a preference best, all its policies considered or the one with ``index``; or
     the policy of a file."""
-    found = load(path)
+    found = open_path(Path(path))
     if isinstance(found, Policy):
         require(weight is None and index is None, f"{path} is a single policy: there is nothing to choose")
         return found

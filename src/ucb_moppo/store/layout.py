@@ -109,6 +109,16 @@ def _first_format(run: Path) -> Manifest:
     return Manifest(1, {TENSORS: [Digest.from_json(data, path)]})
 
 
+def expand_home(path: str | Path) -> Path:
+    """A path with the home folder in place of its ``~``; refused where there is no such user."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as fault:
+        raise ConfigError(
+            f"{path} begins with the home folder of a user who is not here; give it in full, or as ./{path}"
+        ) from fault
+
+
 def next_name(name: str) -> str:
     """Where a file lies from before its stage is committed until it is renamed."""
     return f".{name}.next"

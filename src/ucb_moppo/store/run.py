@@ -31,6 +31,7 @@ from ucb_moppo.store.layout import (
     SUMMARY,
     TENSORS,
     check_holds_run,
+    expand_home,
     read_files,
 )
 from ucb_moppo.store.policy_file import check_actors, load_policy, read_network, read_spec
@@ -58,7 +59,18 @@ class Run(Found):
         self.config: dict[str, Any] = self._json(CONFIG)
 
     def __repr__(self) -> str:
-        return f"Run({str(self.path)!r})"
+        try:
+            told = ", ".join(f"{name}={value!r}" for name, value in self._identify().items())
+        except RunFormatError as fault:
+            return f"Run({str(self.path)!r}), of which there is nothing to show: {fault}"
+        return f"Run({str(self.path)!r}, {told})"
+
+    def _identify(self) -> dict[str, Any]:
+        """Which run it is and how much it has found."""
+        found = self.summary
+        check_summary(found, self.path / SUMMARY)
+        named = {name: found[name] for name in ("problem", "method", "seed", "policies")}
+        return named | {"points": len(self.front())}
 
     def _repr_html_(self) -> str:
         """Give what a notebook shows: what was found so far."""
@@ -197,8 +209,15 @@ def check_imported(target: str) -> None:
 
 
 def load(path: str | Path) -> Run | Policy:
-    """A run from its directory, or a policy from the file ``Policy.save`` wrote. Executes nothing."""
-    path = Path(path)
+    """A run from its directory, or a policy from the file ``Policy.save`` wrote. Executes nothing.
+
+    ``~`` is your home folder, as a shell has it.
+    """
+    return open_path(expand_home(path))
+
+
+def open_path(path: Path) -> Run | Policy:
+    """What is at a path as it stands, which a shell may have given: no ``~`` is meant by it any more."""
     if path.is_dir():
         return Run(path)
     if path.is_file():
@@ -208,7 +227,7 @@ def load(path: str | Path) -> Run | Policy:
 
 def load_run(path: str | Path) -> Run:
     """A run from its directory."""
-    run = load(path)
+    run = open_path(Path(path))
     if isinstance(run, Policy):
         raise RunFormatError(f"{path} is a single policy; give the directory of a run")
     return run
