@@ -21,6 +21,7 @@ PAGES = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
     "SECURITY.md": "security.md",
+    "examples/wireless/README.md": "examples/wireless.md",
 }
 """Pages of the repository by their place in it, and where the site has them."""
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s#:]+)(#[^)]*)?\)")
@@ -37,14 +38,22 @@ def examples() -> dict[str, str]:
     return {f"examples/{path.name}": f"examples/{path.stem}.md" for path in found}
 
 
+def pictures() -> dict[str, str]:
+    """The pictures of an example, which keep their places."""
+    found = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "examples").glob("*/*.png"))]
+    return dict(zip(found, found, strict=True))
+
+
 def on_files(files: Files, config: Any) -> Files:
-    """Add the pages that lie outside docs/."""
+    """Add the pages that lie outside docs/, and their pictures."""
     for source, place in PAGES.items():
         files.append(File.generated(config, place, content=(ROOT / source).read_text(encoding="utf-8")))
     for source, place in examples().items():
         text = (ROOT / source).read_text(encoding="utf-8")
         page = notebook_page(source, text) if source.endswith(".ipynb") else script_page(source, text)
         files.append(File.generated(config, place, content=page))
+    for source, place in pictures().items():
+        files.append(File.generated(config, place, abs_src_path=str(ROOT / source)))
     return files
 
 
@@ -73,8 +82,9 @@ def move_links(text: str, source: str, place: str) -> str:
 
 def place_in_site(path: str) -> str | None:
     """Where the site has a file of the repository; None where it has not."""
-    if path in PAGES | examples():
-        return (PAGES | examples())[path]
+    outside = PAGES | examples() | pictures()
+    if path in outside:
+        return outside[path]
     inside = path.startswith("docs/") and os.path.isfile(ROOT / path) and not path.endswith(".py")
     return path.removeprefix("docs/") if inside else None
 

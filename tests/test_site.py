@@ -31,6 +31,8 @@ def load(name: str) -> ModuleType:
         ("docs/user-guide.md", "user-guide.md", "[x](../CONTRIBUTING.md#a)", "[x](contributing.md#a)"),
         ("docs/tutorials/a.md", "tutorials/a.md", "[x](../../CHANGELOG.md)", "[x](../changelog.md)"),
         ("docs/python.md", "python.md", "[x](../examples/front.ipynb)", "[x](examples/front.md)"),
+        ("README.md", "index.md", "[x](examples/wireless/README.md)", "[x](examples/wireless.md)"),
+        ("examples/wireless/README.md", "examples/wireless.md", "![x](front.png)", "![x](wireless/front.png)"),
         ("docs/a.md", "a.md", "[x](../results/first-runs)", "x (`results/first-runs` in the repository)"),
         ("docs/a.md", "a.md", "[x](https://semver.org) and [y](#here)", "[x](https://semver.org) and [y](#here)"),
     ],
