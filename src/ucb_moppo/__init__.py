@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ucb_moppo.engine.learner import Diverged, Iteration, Snapshot, StageRecord
 from ucb_moppo.policy.policy import Policy, PolicyEpisode
@@ -22,9 +23,15 @@ from ucb_moppo.store.layout import expand_home
 from ucb_moppo.store.run import Run, load
 from ucb_moppo.training.stepping import SteppedTrainer
 
+if TYPE_CHECKING:
+    from ucb_moppo.decide.forecast import Forecast
+    from ucb_moppo.store.decision import Decision
+
 __all__ = [
+    "Decision",
     "Diverged",
     "EnvSpec",
+    "Forecast",
     "Front",
     "Iteration",
     "Policy",
@@ -41,6 +48,17 @@ __all__ = [
 
 with contextlib.suppress(ImportError):  # a machine that only deploys policies has no Gymnasium
     import ucb_moppo.envs.registration  # noqa: F401  (makes ucb_moppo/Hopper-v2 and the others known to it)
+
+
+LATER = {"Decision": "ucb_moppo.store.decision", "Forecast": "ucb_moppo.decide.forecast"}
+"""Where names are that are needed for type hints alone: not imported before somebody names them."""
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is needed later."""
+    if name not in LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(LATER[name]), name)
 
 
 def train(

@@ -81,10 +81,8 @@ def test_a_decision_says_in_one_line_what_was_chosen_and_why(tmp_path: Path) -> 
     shown = Reader(decision._repr_html_())
     rows = dict(zip(shown.words[1::2], shown.words[2::2], strict=True))
     assert shown.words[0] == "Row 1 has the most speed"
-    assert (rows["speed"], rows["energy"]) == (
-        "9, weight 0.75",
-        "1, weight 0.25",
-    )  # the middle of its half of the weights
+    # Its weight is the middle of its half of all weights.
+    assert (rows["speed"], rows["energy"]) == ("9, weight 0.75", "1, weight 0.25")
     assert (rows["policy"], rows["within the bounds"]) == ("1", "2 of 2 policies remain")
     assert rows["short list"] == "row 1, row 0"
     assert rows["exchange"] == "1 more energy costs 1 speed"

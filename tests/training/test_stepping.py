@@ -178,4 +178,3 @@ def test_another_iteration_goes_on_where_the_last_was_left() -> None:
 
 def test_what_it_returns_can_be_named_in_type_hints() -> None:
     assert typing.get_type_hints(ucb_moppo.make_trainer)["return"] is ucb_moppo.SteppedTrainer
-    assert set(ucb_moppo.__all__) <= set(dir(ucb_moppo))
