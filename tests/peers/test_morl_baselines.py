@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +109,23 @@ def test_every_environment_step_is_counted(trained: tuple[Run, int]) -> None:
     assert counted + found["held_out"]["steps"] == taken
     assert (found["peer_evaluation_steps"] > 0) == (found["method"] != "capql")
     assert found["finished"] is True
+
+
+@pytest.mark.parametrize("method", sorted(SMALL))
+def test_it_is_stepped_by_hand_and_its_user_may_print(method: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The packages' own prints are kept off the terminal: those between two of their steps are somebody else's."""
+    settings = {"steps": STEPS, "horizon": HORIZON, "evaluations": 2, "threads": 1, "episodes": 1} | SMALL[method]
+    threads = threading.active_count()
+    with ucb_moppo.make_trainer("Swimmer-v2", method=method, **settings) as trainer:
+        events = trainer.run()
+        for event in islice(events, 4):
+            print(type(event).__name__, len(trainer.front()) > 0, trainer.policy([0.5, 0.5])(np.zeros(8)).shape)
+        assert threading.active_count() == threads + 1
+        with pytest.raises(ConfigError, match=f"{method} cannot be continued where it was left"):
+            trainer.run()
+    assert threading.active_count() == threads
+    told = capsys.readouterr().out.splitlines()
+    assert told == ["StageRecord True (2,)", *["Iteration True (2,)"] * 3]
 
 
 def test_the_run_is_like_any_other(trained: tuple[Run, int]) -> None:

@@ -10,6 +10,7 @@ import contextlib
 import itertools
 import os
 import random
+import sys
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any
@@ -74,7 +75,13 @@ class TorchPeer:
         return iterate_loop(self._run_counted)
 
     def _run_counted(self, on_steps: Callable[[Counts], None]) -> None:
-        self.counter.on_steps = on_steps
+        shown = sys.stdout
+
+        def tell(counts: Counts) -> None:
+            with contextlib.redirect_stdout(shown):  # whoever is told runs meanwhile, and may print
+                on_steps(counts)
+
+        self.counter.on_steps = tell
         with quiet():
             self.run()
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from numpy.typing import NDArray
 
-from ucb_moppo.engine.learner import Event, Learner, Plan, Snapshot, StageRecord
+from ucb_moppo.engine.learner import Event, Iteration, Learner, Plan, Snapshot, StageRecord
 from ucb_moppo.errors import ConfigError
 from ucb_moppo.objectives.utility import Goal
 from ucb_moppo.policy.networks import Network
@@ -65,6 +65,8 @@ class SteppedTrainer(Found):
         """Every setting, decided."""
         self._learner, self._spec = learner, spec
         self._closed = False
+        self._begun = False
+        """Whether the method has been at work here, if only to evaluate something for itself."""
         self._events: Generator[Event, None, None] | None = None
         self._last: Moment | None = None
 
@@ -116,7 +118,7 @@ class SteppedTrainer(Found):
         it. Who leaves it at an ``Iteration`` or a ``StageRecord`` goes on from there with another ``run()``.
         """
         learner = self._open()
-        if self.iteration and not self.finished and not self.resumable:
+        if self._begun and not self.finished and not self.resumable:
             raise ConfigError(
                 f"{self.config.method} cannot be continued where it was left, after step {self.iteration}: make "
                 f"another trainer, and iterate over one run() to its end"
@@ -130,6 +132,7 @@ class SteppedTrainer(Found):
             for event in events:
                 if isinstance(event, StageRecord):
                     self._keep(event)
+                self._begun |= isinstance(event, Iteration)
                 yield event
                 self._open()
 
