@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from counting_batch import CountingBatch, linear_actors, start_of
 
-from ucb_moppo.engine.held_out import HeldOut, bootstrap_intervals, evaluate_held_out
+from ucb_moppo.engine.held_out import WITH_INTERVAL, HeldOut, bootstrap_intervals, evaluate_held_out, reflect
+from ucb_moppo.objectives.indicators import measure_with
 from ucb_moppo.objectives.pareto import hypervolume
 from ucb_moppo.policy.networks import PAPER_NETWORK
 from ucb_moppo.seeding import EVALUATION_SEED, HELD_OUT, episode_seed
@@ -84,11 +85,13 @@ def test_of_one_episode_no_error_is_known() -> None:
 def test_interval_of_two_episodes() -> None:
     """(1, 1) and (3, 3), drawn twice: means 1, 2, 3 with chances ¼, ½, ¼. HV above 0: 1, 4, 9; EU: 1, 2, 3.
 
-    Less than 97.5% and more than 2.5% of the draws lie inside the ends.
+    Less than 97.5% and more than 2.5% of the draws lie inside the ends, which are reflected at the measured 4 and 2
+    and √2 times as far away: 4 − 5√2 (no hypervolume is below 0) to 4 + 3√2, and 2 ± √2.
     """
     found = bootstrap_intervals(np.array([[[1.0, 1.0], [3.0, 3.0]]]), (0.0, 0.0))
-    assert found["hypervolume"] == pytest.approx((1.0, 9.0))
-    assert found["expected_utility"] == pytest.approx((1.0, 3.0))
+    root = np.sqrt(2)
+    assert found["hypervolume"] == pytest.approx((0.0, 4 + 3 * root))
+    assert found["expected_utility"] == pytest.approx((2 - root, 2 + root))
 
 
 def test_an_episode_s_luck_is_drawn_for_all_members_at_once() -> None:
@@ -107,6 +110,32 @@ def test_interval_is_as_wide_as_the_standard_error_says() -> None:
     assert low < values.mean() < high
     assert high - low == pytest.approx(2 * 1.96 * error, rel=0.2)
     assert low < 10.0 < high
+
+
+@pytest.mark.parametrize(("common", "least"), [(1.0, 0.8), (0.0, 0.8)], ids=["common luck", "luck of their own"])
+def test_intervals_hold_the_truth(common: float, least: float) -> None:
+    """25 points on an arc, ten episodes, standard errors of 1%: 95% at best, some less with so few episodes.
+
+    Quantiles themselves hold it in 1% of cases (EU) where every point has luck of its own.
+    """
+    rng, angles = np.random.default_rng(2), np.linspace(0.05, np.pi / 2 - 0.05, 25)
+    points = 1500 + 3000 * np.column_stack([np.sin(angles), np.cos(angles)])
+    truth = measure_with(WITH_INTERVAL, points, (0.0, 0.0))
+
+    def held() -> list[bool]:
+        shared, own = rng.standard_normal((1, 10, 2)), rng.standard_normal((25, 10, 2))
+        luck = 30 * np.sqrt(10) * (np.sqrt(common) * shared + np.sqrt(1 - common) * own)
+        intervals = bootstrap_intervals(points[:, None] + luck, (0.0, 0.0))
+        return [low <= truth[name] <= high for name, (low, high) in intervals.items()]
+
+    assert np.mean([held() for _ in range(40)], axis=0).min() >= least
+
+
+def test_an_interval_is_reflected_and_as_wide_as_ten_episodes_scatter() -> None:
+    """Drawn −1 … +3 about a measured 5: 5 − 3k to 5 + k, with k = √(10/9), at the quantiles of 2.5 and 97.5%."""
+    drawn = 5 + np.linspace(-1.0, 3.0, 1001)
+    low, high = reflect(5.0, drawn, 10)
+    assert (low, high) == pytest.approx((5 - 2.9 * np.sqrt(10 / 9), 5 + 0.9 * np.sqrt(10 / 9)))
 
 
 def test_too_many_points_of_many_objectives_have_no_interval_of_the_hypervolume() -> None:

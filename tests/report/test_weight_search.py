@@ -18,6 +18,18 @@ def test_selection_counts_environments_near_each_weight(tmp_path):
     np.testing.assert_array_equal(counts, [[2, 0, 0, 2, 0, 0]] * 3)
 
 
+def test_weights_chosen_together_count_where_they_lie(tmp_path):
+    """While a policy is shared, a row of the weights is no sub-space: each counts for the nearest of all."""
+    data = load_data(SampleRun(num_policies=2, probes=3).write(tmp_path / "one"))
+    near_both_ends = [[[0.01, 0.99], [0.99, 0.01]], [[0.02, 0.98], [0.01, 0.99]]]
+    lines = [line | {"selected_weights": near_both_ends, "iteration": 7} for line in data.metrics[1:2]]
+    search = data.config["search"] | {"layout": "parting", "together": 7}
+    shared = replace(data, metrics=lines, config=data.config | {"search": search})
+    np.testing.assert_array_equal(selection_counts(shared), [[3, 0, 0, 0, 0, 1]])
+    parted = replace(shared, config=data.config | {"search": search | {"together": 6}})
+    np.testing.assert_array_equal(selection_counts(parted), [[1, 0, 1, 2, 0, 0]])
+
+
 def test_surrogate_figure_shows_error_and_bonus(tmp_path):
     figure = surrogate_picture(load_data(SampleRun().write(tmp_path / "one"))).figure
     error, no_change = figure.axes[1].get_lines()

@@ -393,7 +393,8 @@ def test_diagnostics_say_what_was_foreseen_at_the_chosen_and_at_the_evaluated_we
     probes = context.evaluated_weights
     np.testing.assert_allclose(chosen.diagnostics["predicted"], np.repeat(probes[..., 1:], 2, axis=-1), atol=1e-12)
     np.testing.assert_allclose(chosen.diagnostics["sigma"], np.repeat(2 * probes[..., :1], 2, axis=-1))
-    means = chosen.weights.mean(axis=1)
+    # The two choose together: what a row of the weights holds is no sub-space's own.
+    means = np.repeat(chosen.weights.mean(axis=(0, 1))[None], 2, axis=0)
     np.testing.assert_allclose(chosen.diagnostics["predicted_change"], np.repeat(means[:, 1:], 2, axis=-1))
     np.testing.assert_allclose(chosen.diagnostics["beta_sigma"], np.repeat(means[:, :1], 2, axis=-1))
 

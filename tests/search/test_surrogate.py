@@ -308,6 +308,16 @@ def test_a_member_errs_in_all_objectives_together() -> None:
     np.testing.assert_allclose(draws[..., 2], -2 * draws[..., 0], rtol=1e-9)
 
 
+def test_what_rounding_leaves_is_no_prediction() -> None:
+    """Luck that cancels out over members leaves some 1e-15 of itself, which would be ranked like a prediction."""
+    luck = 1000 * even_scores(10)[:, None, None] + np.zeros((10, 3, 2))
+    assert np.abs(luck.mean(axis=0)).max() > 0
+    mean, std = summarise_draws(luck)
+    assert not mean.any()
+    np.testing.assert_allclose(std, 1000)
+    np.testing.assert_allclose(summarise_draws(luck + 1e-6).mean, 1e-6, rtol=1e-4)
+
+
 @pytest.mark.parametrize(("memory", "expected"), [(1.0, 0.0), (0.7, -7.12), (0.01, -10.0)])
 def test_old_stages_count_less_by_hand(memory: float, expected: float) -> None:
     # 100 situations brought +10 five stages ago and −10 just now. With 0.7⁵ = 0.168 the old stage has that part

@@ -119,9 +119,11 @@ def bootstrap_intervals(
     divisions: int | None = None,
     goal: Goal = LINEAR_GOAL,
 ) -> dict[str, tuple[float, float]]:
-    """Percentile intervals of hypervolume and expected utility, drawing episodes of all members [n, E, m] together.
+    """Reflected intervals of hypervolume and expected utility, drawing episodes of all members [n, E, m] together.
 
-    Members share their initial states, so an episode's luck is drawn for all of them at once.
+    Members share their initial states, so an episode's luck is drawn for all of them at once. Both are maxima over
+    members, which luck of their own only raises: what was measured lies above the truth by about as much as what is
+    drawn lies above it. Hence 2θ̂ − q; the quantiles q themselves would add that a second time.
     """
     num_points, num_episodes, num_objectives = episodes.shape
     if num_episodes < 2:
@@ -135,7 +137,20 @@ def bootstrap_intervals(
         drawn = (goal.outcomes(episodes[:, draw]) for draw in draws)
         utilities = [expected_utility(points, reference_point, divisions, goal) for points in drawn]
         found = [values | {"expected_utility": u} for values, u in zip(found, utilities, strict=True)]
+    measured = measure_with(names, episodes.mean(axis=1), reference_point, divisions)
+    if not goal.is_linear:
+        measured["expected_utility"] = expected_utility(goal.outcomes(episodes), reference_point, divisions, goal)
+    reflected = {name: reflect(measured[name], np.array([f[name] for f in found]), num_episodes) for name in names}
+    if quick:  # a hypervolume is never below 0
+        reflected["hypervolume"] = (max(0.0, reflected["hypervolume"][0]), reflected["hypervolume"][1])
+    return reflected
+
+
+def reflect(measured: float, drawn: NDArray, num_episodes: int) -> tuple[float, float]:
+    """The interval about ``measured`` that values ``drawn`` [B] from as many episodes stand for.
+
+    Drawing with replacement scatters less than the episodes themselves do, by √((E − 1)/E).
+    """
     tail = (1 - CONFIDENCE) / 2
-    return {
-        name: tuple(np.quantile([values[name] for values in found], (tail, 1 - tail)).tolist()) for name in names
-    }
+    low, high = (np.quantile(drawn, (tail, 1 - tail)) - measured) * np.sqrt(num_episodes / (num_episodes - 1))
+    return float(measured - high), float(measured - low)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
@@ -35,19 +38,26 @@ def selection_picture(run: RunData) -> Picture | None:
 
 
 def selection_counts(run: RunData) -> NDArray:
-    """[stages, K·P] environments whose weight was nearest to each evaluated weight of their policy."""
-    order = column_order(run)
+    """[stages, K·P] environments whose weight was nearest to each evaluated weight of those that choose with it."""
+    order, policy = column_order(run), run.evaluated.policy
     rows = []
     for line in run.metrics:
         if not line.get("selected_weights"):
             continue
-        counts = np.zeros(len(run.evaluated.policy), int)
+        counts, group = np.zeros(len(policy), int), choosing_together(run, line)
         for k, selected in enumerate(line["selected_weights"]):
-            own = np.flatnonzero(run.evaluated.policy == k)
+            own = np.flatnonzero(policy // group == k // group)
             nearest = cdist(np.asarray(selected), run.evaluated.weights[own]).argmin(axis=1)
             np.add.at(counts, own[nearest], 1)
         rows.append(counts[order])
     return np.array(rows)
+
+
+def choosing_together(run: RunData, line: Mapping[str, Any]) -> int:
+    """How many neighbouring sub-spaces shared a policy in a stage, and chose weights for all of them."""
+    search = run.config.get("search", {})
+    shared = search.get("layout") == "parting" and line["iteration"] <= search["together"]
+    return int(search["policies"]) if shared else 1
 
 
 def column_order(run: RunData) -> NDArray:

@@ -234,12 +234,19 @@ def choose_by_search(context: SearchContext, *, tools: Tools, beta_of: Callable[
         trained,
         {
             "beta": beta,
-            "predicted_change": at_chosen.mean.reshape(shape).mean(axis=1).tolist(),
-            "beta_sigma": (beta * at_chosen.std).reshape(shape).mean(axis=1).tolist(),
+            "predicted_change": mean_of_groups(at_chosen.mean.reshape(shape), context.group).tolist(),
+            "beta_sigma": mean_of_groups(beta * at_chosen.std.reshape(shape), context.group).tolist(),
             "predicted": foreseen.mean.reshape(context.evaluated_weights.shape).tolist(),
             "sigma": foreseen.std.reshape(context.evaluated_weights.shape).tolist(),
         },
     )
+
+
+def mean_of_groups(chosen: FloatArray, group: int) -> FloatArray:
+    """What was chosen [K, N, m] on average [K, m]; sub-spaces that choose together have one mean."""
+    num_policies, _, num_objectives = chosen.shape
+    means = chosen.reshape(num_policies // group, -1, num_objectives).mean(axis=1)
+    return np.repeat(means, group, axis=0)
 
 
 def fit_surrogate(context: SearchContext, model: SurrogateModel) -> Surrogate:

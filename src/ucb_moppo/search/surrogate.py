@@ -65,12 +65,18 @@ class Prediction(NamedTuple):
     std: FloatArray
 
 
+ROUNDING = 1e-12
+"""Of the spread of some draws: a mean that is smaller is 0."""
+
+
 def summarise_draws(draws: FloatArray) -> Prediction:
     """Mean and population standard deviation over the members of ``draws`` [B, n, m].
 
     Dividing by B, not B − 1, is the paper's σ² (section "Surrogate model").
     """
-    return Prediction(draws.mean(axis=0), draws.std(axis=0))
+    mean, std = draws.mean(axis=0), draws.std(axis=0)
+    # What rounding leaves of luck that cancels out is no prediction: it would be ranked like one.
+    return Prediction(np.where(np.abs(mean) <= ROUNDING * std, 0.0, mean), std)
 
 
 def even_scores(count: int) -> FloatArray:
