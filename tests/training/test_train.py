@@ -323,7 +323,7 @@ def test_loading_what_is_no_run_says_so(tmp_path: Path) -> None:
 def test_policy_refuses_observations_of_another_problem(run: ucb_moppo.Run) -> None:
     policy = run.policy([0.5, 0.5])
     wide = dataclasses.replace(policy, spec=dataclasses.replace(policy.spec, observation_size=3))
-    with pytest.raises(ConfigError, match=r"shape \(4,\) was given; .*Trade-v0 has 3 numbers"):
+    with pytest.raises(ConfigError, match=r"shape \(4,\) was given; .*Trade-v0 shows 3 numbers"):
         wide(np.zeros(4))
 
 
