@@ -47,6 +47,18 @@ def test_a_result_holds_what_the_run_found(path: Path) -> None:
         assert np.array_equal(np.array(found["front"][name]), getattr(front, name))
 
 
+def test_a_result_says_how_sure_its_front_is_and_what_the_surrogate_foresaw(tmp_path: Path) -> None:
+    measured = {"episodes": 10, "steps": 500, "intervals": {"hypervolume": [1.0, 2.0]}, "selection": {}}
+    sample = SampleRun(problem="Swimmer-v2", method="ucb", found={"held_out": measured})
+    path = sample.write(tmp_path / "run")
+    run = load_run(path)
+    found = make_result(run, PROVENANCE)
+    assert found["held_out"] == {name: measured[name] for name in ("episodes", "steps", "intervals")}
+    np.testing.assert_array_equal(found["front"]["errors"], run.front_errors())
+    assert found["surrogate"]["absolute_error"] == [None, None, [1.0, 1.0], [1.0, 1.0]]
+    assert found["surrogate"]["absolute_change"] == [None, None, [3.0, 3.0], [3.0, 3.0]]
+
+
 def test_a_users_own_indicator_comes_along(path: Path) -> None:
     """Read back, a result shows it like the run that it was made of; a curve of another length is refused."""
     run = path.parents[1] / "run"

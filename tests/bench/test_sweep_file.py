@@ -14,6 +14,7 @@ from ucb_moppo.config import default_settings, override, resolve
 from ucb_moppo.envs import make_spec
 from ucb_moppo.errors import ConfigError, UcbMoppoWarning
 
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 SPEC: dict[str, Any] = {
     "name": "two-by-two",
     "problems": ["Swimmer-v2", "Hopper-v2"],
@@ -170,6 +171,18 @@ def test_missing_entries_are_named() -> None:
 
 
 def test_the_committed_sweep_is_the_one_promised() -> None:
-    spec = read_sweep(Path(__file__).parents[2] / "benchmarks" / "first-results.json")
+    spec = read_sweep(BENCHMARKS / "first-results.json")
     assert len(spec.cells()) == 36
     assert {cell.settings["steps"] for cell in spec.cells()} == {2_500_000}
+
+
+# Its results are of version 0.2.0, whose peers had as many weights as it had policies.
+OLDER = BENCHMARKS / "first-results-peers.json"
+
+
+@pytest.mark.parametrize("path", sorted({*BENCHMARKS.glob("*.json")} - {OLDER}), ids=lambda path: path.stem)
+def test_methods_of_a_committed_sweep_can_be_compared(path: Path) -> None:
+    """Evaluated on the same weights, and choosing some."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UcbMoppoWarning)
+        check_cells(read_sweep(path).cells())

@@ -47,6 +47,10 @@ MAX_RESULT = 16 << 20
 COSTS = ("training_steps", "evaluation_steps", "pretraining_steps", "seconds")
 KEPT = "policies"
 """How many there were at each evaluation; runs before version 0.3.0 did not count them."""
+MEASURED = ("episodes", "steps", "intervals")
+"""Of how a finished run's front was measured; a run without held-out episodes has none of it."""
+FORESIGHT = ("rank_correlation", "coverage", "absolute_error", "absolute_change")
+"""What the surrogate's predictions came to, at every evaluation that followed one."""
 EXTRA = "extra_indicators"
 """Where the indicators that only some runs have stand by name, in what was found and in the curve."""
 
@@ -71,15 +75,18 @@ def make_result(run: Run, provenance: Provenance) -> dict[str, Any]:
         **{name: summary[name] for name in ("objectives", "reference_point", "policies", "parameters")},
         "evaluation_discount": summary.get("evaluation_discount", 1.0),
         "found": {name: summary.get(name) for name in INDICATORS} | _sometimes_found(summary),
+        "held_out": {name: summary.get("held_out", {}).get(name) for name in MEASURED},
         "curve": {
             **{name: [line.get(name, 0) for line in lines] for name in COSTS},
             **{name: [line.get(name) for line in lines] for name in (*INDICATORS, KEPT)},
             **_extra_curves(lines, summary),
         },
+        "surrogate": {name: [(line.get("surrogate") or {}).get(name) for line in lines] for name in FORESIGHT},
         "front": {
             "policy": front.policy.tolist(),
             "weights": front.weights.tolist(),
             "returns": front.returns.tolist(),
+            "errors": run.front_errors().tolist(),
         },
         "diverged": summary.get("diverged", []),
     }

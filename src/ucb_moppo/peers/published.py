@@ -75,8 +75,9 @@ class CAPQLSettings:
     gradient_updates: int = 1
 
 
-CAPQL: dict[str, dict[str, Any]] = {"Hopper-v2": {"alpha": 0.1}, "Hopper-v3": {"alpha": 0.1}}
-"""The README runs Hopper with another alpha."""
+HOPPERS = ("Hopper-v2", "Hopper-v3", "mo-hopper-v4", "mo-hopper-2d-v4", "mo-hopper-v5", "mo-hopper-2obj-v5")
+CAPQL: dict[str, dict[str, Any]] = {hopper: {"alpha": 0.1} for hopper in HOPPERS}
+"""The README runs Hopper with another alpha; the same body learns alike under other rewards."""
 
 
 @dataclass(frozen=True)
