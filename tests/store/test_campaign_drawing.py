@@ -55,7 +55,7 @@ def test_files_of_a_picture_are_remembered_and_others_drawn(run: RunData) -> Non
 
 
 def test_a_study_of_interpolation_is_looked_at_too(run: RunData) -> None:
-    names = ("weights_per_policy", "hypervolume", "expected_utility", "sparsity", "evaluation_steps")
+    names = ("weights_per_policy", "hypervolume", "expected_utility", "sparsity", "evaluation_steps", "held_out")
     study = {name: run.series("hypervolume")[:2] for name in names}
     with trust_drawing.drawing_once():
         before = write.interpolation_picture([(run, study)])
