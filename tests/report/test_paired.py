@@ -62,3 +62,17 @@ def test_a_run_that_failed_is_not_left_out_of_a_ratio(tmp_path: Path) -> None:
 def test_without_a_common_seed_there_is_no_table(tmp_path: Path) -> None:
     write_results(tmp_path, "Swimmer-v2", "ucb", [110])
     assert paired_table(make_sections(load_all([tmp_path]))) is None
+
+
+def test_pairs_of_different_code_are_counted(tmp_path: Path) -> None:
+    """Of two seeds of two methods one pair is of one commit."""
+    write_results(tmp_path, "Swimmer-v2", "ucb", [110, 220])
+    write_results(tmp_path, "Swimmer-v2", "random", [100, 200])
+    same = paired_table(make_sections(load_all([tmp_path])))
+    assert same is not None
+    assert "commits" not in same.note
+    path = tmp_path / "Swimmer-v2" / "ucb-seed1.json"
+    path.write_text(path.read_text().replace("0123abc", "4567def"))
+    mixed = paired_table(make_sections(load_all([tmp_path])))
+    assert mixed is not None
+    assert mixed.note.endswith("Of different commits: 1; such pairs may share less than their seed.")

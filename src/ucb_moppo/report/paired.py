@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -40,6 +41,15 @@ def paired_logs(section: Section, name: str, label: str, other: str) -> NDArray:
     return np.array([np.log(a / b) if min(a, b) > 0 and np.isfinite([a, b]).all() else np.nan for a, b in pairs])
 
 
+def count_mixed_pairs(sections: Sequence[Section]) -> int:
+    """How many pairs of runs with the same seed are of different code: they may not share what they begin with."""
+    commits: dict[tuple[str, int], list[str]] = {}
+    for section in sections:
+        for run in section.runs:
+            commits.setdefault((section.title, run.seed), []).append(str(run.summary.get("commit")))
+    return sum(one != other for those in commits.values() for one, other in combinations(those, 2))
+
+
 def mean_change(strata: Sequence[NDArray]) -> Change:
     """The mean over problems of their mean log ratios, as a share more or less, with a Student interval.
 
@@ -68,6 +78,8 @@ def paired_table(sections: Sequence[Section]) -> Table | None:
         found = mean_change(strata)
         return Versus(_change_cell(found), (found.num_pairs, *found[:3]))
 
+    mixed = count_mixed_pairs(sections)
+    warned = f" Of different commits: {mixed}; such pairs may share less than their seed." if mixed else ""
     table = versus_table(
         sections,
         compare,
@@ -75,7 +87,7 @@ def paired_table(sections: Sequence[Section]) -> Table | None:
         title="Seed by seed",
         note="How much more the method of the row has than that of the column where both ran the same seed: the "
         f"mean of log ratios{', problems counting alike' if len(sections) > 1 else ''}, as a percentage. Brackets: "
-        f"{CONFIDENCE:.0%} Student interval. No number: a value is not positive, and has no ratio.",
+        f"{CONFIDENCE:.0%} Student interval. No number: a value is not positive, and has no ratio.{warned}",
         fields=("pairs", "change", "low", "high"),
     )
     return table if table.plain is not None and table.plain[1] else None
