@@ -348,9 +348,6 @@ def test_active_can_be_given_alone(problem: str) -> None:
     assert resolve(override(default_settings(problem), active=10), make_spec()).search.active == 10
 
 
-@pytest.mark.xfail(
-    strict=True, reason="12 sub-spaces × 1,000 steps twice; its episodes are 6 steps, its horizon 1,000"
-)
 def test_fruit_tree_s_own_spec_leaves_three_quarters_to_training() -> None:
     """It names no limit of its steps, so its horizon is what is taken for one."""
     spec = envs.make_spec("fruit-tree-v0")
@@ -587,6 +584,27 @@ def test_stages_and_warmup_follow_the_length_of_the_run(
     search = config.search
     assert (search.stage_iterations, search.warmup, search.resample_iterations) == (stage, warmup, stage)
     assert (search.policies, search.candidates, config.shared_iterations) == (10, 100, 0)
+
+
+@pytest.mark.parametrize(
+    ("num_objectives", "steps", "policies"),
+    [
+        (2, 50_000, 4),
+        (3, 50_000, 5),
+        (3, 60_000, 6),
+        (9, 50_000, 5),
+        (9, 100_000, 10),
+        (9, 180_000, 18),
+        (9, 9_000, 4),
+    ],
+)
+def test_sub_spaces_are_as_many_as_can_be_evaluated(num_objectives: int, steps: int, policies: int) -> None:
+    """Two per objective, as far as two episodes of 1,000 steps in each are a fifth of the steps; four at least."""
+    config = resolve(override(default_settings("own:Own-v0"), steps=steps), make_spec(num_objectives))
+    assert config.search.policies == policies
+    if steps >= 50_000:
+        episodes = (config.num_stages + 1) * policies * config.search.probes * config.episodes
+        assert episodes * 1000 < steps / 4
 
 
 SIMULATE = {"candidate_values": "simulate"}

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from ucb_moppo.config import make_settings, resolve
+from ucb_moppo.engine.evaluation import Evaluation
 from ucb_moppo.engine.learner import Snapshot, StageRecord
 from ucb_moppo.envs import make_spec
 from ucb_moppo.policy.networks import PAPER_NETWORK, Network
@@ -24,12 +25,18 @@ def last_stage(training: int, evaluation: int, episode: float, **counts: int) ->
 
 
 def count_weights(
-    problem: str, method: str, steps: int, record: StageRecord, network: Network = CONDITIONED, policies: int = 1
+    problem: str,
+    method: str,
+    steps: int,
+    record: StageRecord,
+    network: Network = CONDITIONED,
+    policies: int = 1,
+    tried: Evaluation | None = None,
 ) -> int:
     spec = make_spec(problem)
     config = resolve(make_settings(problem, method, steps=steps), spec)
     weights = np.full((policies, 32 // policies, spec.num_objectives), 1 / spec.num_objectives)
-    return affordable_weights(config, Snapshot({}, network, weights, 0), record)
+    return affordable_weights(config, Snapshot({}, network, weights, 0), record, tried)
 
 
 @pytest.mark.parametrize(
@@ -62,6 +69,15 @@ def test_every_method_ends_on_as_many_weights(
 def test_shorter_episodes_leave_more_weights(episode: float, evaluated: int, expected: int) -> None:
     record = last_stage(2_500_000, evaluated, episode)
     assert count_weights("HalfCheetah-v2", "ucb", 2_500_000, record, policies=4) == expected
+
+
+def test_what_is_kept_may_live_longer_than_what_was_trained_last() -> None:
+    """25 weights of 4 × 2 episodes of 250 steps are 50,000. If an episode of each is tried and takes 1,000, 95% of
+    what is left of 625,000 − 465,000 − 16,000 pays for 17.1."""
+    record = last_stage(2_500_000, 465_000, 250.0)
+    assert count_weights("HalfCheetah-v2", "ucb", 2_500_000, record, policies=4) == 25
+    tried = Evaluation(np.zeros((4, 4, 1, 2)), 16_000)  # 16 episodes
+    assert count_weights("HalfCheetah-v2", "ucb", 2_500_000, record, policies=4, tried=tried) == 17
 
 
 def test_policies_that_know_no_weight_have_none() -> None:

@@ -32,6 +32,7 @@ QUARTER = 0.25
 """Share of a run's steps that evaluation stays under."""
 DRAWN, WARMUP = 0.25, 0.125
 """Share of a run before the search begins: on weights drawn at random, or on the pivots in a static layout."""
+MIN_SUBSPACES = 4
 MIN_STAGES, MAX_STAGES = 3, 20
 CHOICE_RATE, CHOICE_ENTROPY, CHOICE_DISCOUNT = 1e-3, 0.2, 0.995
 """Of choices: they settle early on the first that pays, so they are learnt faster, kept open for longer and, in an
@@ -208,7 +209,7 @@ def decide(settings: RunSettings, spec: EnvSpec) -> RunConfig:
 def resolve_moppo(settings: MoppoSettings, spec: EnvSpec) -> MoppoConfig:
     """Decide what our methods leave open."""
     search, ppo = settings.search, settings.ppo
-    policies = decide_num_policies(search, spec.num_objectives)
+    policies = decide_num_policies(search, spec.num_objectives, settings.steps // spec.horizon)
     active = search.active or max(1, NUM_ENVIRONMENTS // policies)
     environments = policies * search.replicas * active
     least = MIN_CHOICE_ITERATIONS if spec.action.chosen else MIN_ITERATIONS
@@ -399,11 +400,16 @@ def decide_rollout_steps(rollout: int, samples: int, environments: int) -> int:
     return min(rollout, max(MIN_ROLLOUT_STEPS, samples // environments))
 
 
-def decide_num_policies(search: SearchSettings, num_objectives: int) -> int:
-    """K: as asked, as many as there are pivots, the paper's in its layout, or two per objective."""
+def decide_num_policies(search: SearchSettings, num_objectives: int, episodes: int) -> int:
+    """K: as asked, as many as there are pivots, the paper's in its layout, or two per objective.
+
+    Fewer, down to four, where a run of so many ``episodes`` could not evaluate each twice within a fifth of it.
+    """
     policies = search.policies or (len(search.pivots) if search.pivots else None)
-    if policies is None:
-        policies = default_num_policies(num_objectives) if search.layout == "static" else 2 * num_objectives
+    if policies is None and search.layout == "static":
+        policies = default_num_policies(num_objectives)
+    elif policies is None:
+        policies = min(2 * num_objectives, max(MIN_SUBSPACES, episodes // 10))
     require(
         search.pivots is None or len(search.pivots) == policies,
         f"policies is {policies} but {len(search.pivots or ())} pivots are given; leave --policies out",

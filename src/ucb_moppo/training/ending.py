@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ucb_moppo.config import RunConfig
 from ucb_moppo.engine.environments import environments_of
-from ucb_moppo.engine.evaluation import evaluate_apart
+from ucb_moppo.engine.evaluation import Evaluation, evaluate_apart
 from ucb_moppo.engine.held_out import HeldOut, evaluate_held_out
 from ucb_moppo.engine.learner import Snapshot, StageRecord
 from ucb_moppo.engine.probes import spread_weights
@@ -37,7 +37,7 @@ class Ending:
     """which have these indicators."""
     held_out: HeldOut
     steps: int
-    """Of evaluating these weights, if they are not those that stages have evaluated."""
+    """Of evaluating these weights, if stages have not, and of trying how long their episodes are."""
     outcomes: NDArray | None = None
     """[K, W, E, m] what a utility that is not linear is taken of."""
 
@@ -66,16 +66,18 @@ def measure_ending(config: RunConfig, spec: EnvSpec, snapshot: Snapshot, record:
         return None
 
     make = partial(environments_of(config), num_threads=config.threads)
-    weights, returns, outcomes, steps = snapshot.weights, record.returns, record.outcomes, 0
-    goal = config.make_goal(spec)
-    count = affordable_weights(config, snapshot, record)
-    if count > weights.size // (spec.num_objectives * num_subspaces(config)):
+    weights, returns, outcomes = snapshot.weights, record.returns, record.outcomes
+    goal, actors = config.make_goal(spec), actors_from_tensors(snapshot.tensors, snapshot.network)
+    count, steps = affordable_weights(config, snapshot, record), 0
+    if count > num_probes(config, snapshot) and record.episode_steps < spec.horizon:
+        tried = evaluate_apart(actors, weights, make, 1, sampled=config.sampled)
+        count, steps = affordable_weights(config, snapshot, record, tried), tried.steps
+    if count > num_probes(config, snapshot):
         weights = spread_weights(config.division, spec.num_objectives, len(snapshot.weights), count)
-        actors = actors_from_tensors(snapshot.tensors, snapshot.network)
         finer = evaluate_apart(
             actors, weights, make, config.episodes, sampled=config.sampled, discount=config.evaluation_discount
         )
-        returns, steps = finer.returns, finer.steps
+        returns, steps = finer.returns, steps + finer.steps
         outcomes = None if goal.is_linear else goal.outcomes(finer.episodes)
     held_out = evaluate_held_out(
         snapshot.tensors,
@@ -101,9 +103,17 @@ def num_subspaces(config: RunConfig) -> int:
     return config.division.policies * config.division.replicas
 
 
-def affordable_weights(config: RunConfig, snapshot: Snapshot, record: StageRecord) -> int:
+def num_probes(config: RunConfig, snapshot: Snapshot) -> int:
+    """Weights of each sub-space that stages have evaluated."""
+    return snapshot.weights.shape[0] * snapshot.weights.shape[1] // num_subspaces(config)
+
+
+def affordable_weights(
+    config: RunConfig, snapshot: Snapshot, record: StageRecord, tried: Evaluation | None = None
+) -> int:
     """Weights of each sub-space that the front can be chosen from, by how long episodes are now.
 
+    What is kept may live longer than what is trained: an episode of each, ``tried`` where they end early, tells.
     As many for every method whose episodes are as long: pre-training is part of the budget, and what a method
     evaluates for itself is its own. 0 where policies do not depend on a weight.
     """
@@ -113,6 +123,7 @@ def affordable_weights(config: RunConfig, snapshot: Snapshot, record: StageRecor
     counts = record.method_counts
     trained = record.training_steps + counts.get("pretraining_steps", 0)
     evaluated = record.evaluation_steps - counts.get("peer_evaluation_steps", 0)
-    left = SHARE * min(trained, config.steps) - evaluated
-    per_weight = subspaces * config.episodes * max(1.0, record.episode_steps)
+    left = SHARE * min(trained, config.steps) - evaluated - (0 if tried is None else tried.steps)
+    length = record.episode_steps if tried is None else max(record.episode_steps, tried.episode_steps)
+    per_weight = subspaces * config.episodes * max(1.0, length)
     return min(MAX_WEIGHTS, MAX_WEIGHTS_IN_ALL // subspaces, int(0.95 * left / per_weight))
