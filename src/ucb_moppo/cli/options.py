@@ -42,9 +42,10 @@ class Session:
 class Train(Session, Generic[Options]):
     """Train a Pareto set of policies for a problem with several objectives.
 
-    PROBLEM is one of the six built-in problems (see `ucb-moppo problems`), any MO-Gymnasium id such as
-    mo-hopper-v5, or package.module:env-id for an environment of your own. An id may end in what the environment
-    is to be made with, as in fruit-tree-v0@depth=5. Defaults are those of the preset.
+    PROBLEM is one of the built-in problems (`ucb-moppo problems` lists them), any other MO-Gymnasium id such as
+    minecart-v0, or package.module:env-id for an environment of your own. An id may end in what the environment
+    is to be made with, as in fruit-tree-v0@depth=5; adapter: before one of MO-Gymnasium's takes its own environment
+    instead of the built-in one. Defaults are those of the preset.
 
     --method also names others' methods to compare with, trained on the same problems, evaluated and counted in the
     same way. Beside one of them --help shows its options; its own settings are the published ones for the problem.
