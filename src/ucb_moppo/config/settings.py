@@ -46,7 +46,7 @@ class RunSettings:
     """What every run is told, whoever trains. A text beside a type says how None is decided."""
 
     problem: str
-    """One of the built-in problems, an MO-Gymnasium id, or package.module:env-id; any id may end in @option=value,…"""
+    """A built-in problem, an MO-Gymnasium id, or package.module:env-id; any id may end in @option=value,…"""
     method: str = "ucb"
     """How weights are chosen and policies trained."""
     seed: int = 0
@@ -55,8 +55,8 @@ class RunSettings:
     """Training steps over all policies, those of another method's pre-training included."""
     protocol: str = "gymnasium"
     """How native problems are set up and measured: Gymnasium's models and 1,000 steps, the six with PGMORL's
-    changes and 500, or MO-Gymnasium's but the reacher as C-MORL measures them (500 steps, returns discounted by 0.99,
-    reference point -100, utility over a lattice of steps of 0.01 or 0.1)."""
+    changes and 500, or MO-Gymnasium's but the reacher as C-MORL measures them (500 steps, returns discounted by
+    0.99, reference point -100, utility over a lattice of steps of 0.01 or 0.1)."""
     horizon: Annotated[int | None, "the problem's own"] = None
     """Episode length in training and evaluation."""
     reference_point: Annotated[tuple[float, ...] | None, "the problem's own"] = None
