@@ -70,6 +70,8 @@ def train(
     preset: str = "tuned",
     out: str | Path | None = None,
     quiet: bool = False,
+    tensorboard: bool = False,
+    wandb: bool = False,
     max_seconds: float | None = None,
     on_stage: Callable[[StageRecord], object] | None = None,
     on_iteration: Callable[[int], object] | None = None,
@@ -84,10 +86,12 @@ def train(
     measured, and ``resume`` can go on from there. So it can after an exception of theirs, which is raised once a
     checkpoint is saved.
 
+    ``tensorboard`` and ``wandb`` write the numbers of every stage there as well, into the run's directory.
+
     Further ``settings`` are those of the command line with underscores, e.g. ``policies=5, gamma=0.995``; for
     another's method, or your own (named as module:name), also those of its own.
     """
-    from ucb_moppo.cli.progress import make_reporter
+    from ucb_moppo.cli.tracking import make_reporters
     from ucb_moppo.config import make_settings
     from ucb_moppo.training.callbacks import Callbacks
     from ucb_moppo.training.train import train_run
@@ -95,7 +99,7 @@ def train(
     callbacks = Callbacks(on_stage, on_iteration)
     chosen = make_settings(problem, method, preset, seed=seed, steps=steps, **settings)
     path = None if out is None else expand_home(out)
-    return train_run(chosen, path, make_reporter(quiet), max_seconds, callbacks)
+    return train_run(chosen, path, make_reporters(quiet, tensorboard, wandb), max_seconds, callbacks)
 
 
 def make_trainer(
@@ -126,6 +130,8 @@ def resume(
     *,
     force: bool = False,
     quiet: bool = False,
+    tensorboard: bool = False,
+    wandb: bool = False,
     max_seconds: float | None = None,
     executor: str | None = None,
     ray_address: str | None = None,
@@ -135,11 +141,12 @@ def resume(
     """Continue a run from its newest good checkpoint; it ends as if it had never been interrupted.
 
     Refused if config, problem or library versions have changed since, unless ``force`` is set. ``max_seconds`` are
-    counted from here on. ``on_stage`` and ``on_iteration`` are called as by ``train``.
+    counted from here on. ``tensorboard``, ``wandb``, ``on_stage`` and ``on_iteration`` are those of ``train``.
     """
-    from ucb_moppo.cli.progress import make_reporter
+    from ucb_moppo.cli.tracking import make_reporters
     from ucb_moppo.training.callbacks import Callbacks
     from ucb_moppo.training.resume import resume_run
 
     callbacks = Callbacks(on_stage, on_iteration)
-    return resume_run(expand_home(path), make_reporter(quiet), force, max_seconds, executor, ray_address, callbacks)
+    reporter = make_reporters(quiet, tensorboard, wandb)
+    return resume_run(expand_home(path), reporter, force, max_seconds, executor, ray_address, callbacks)

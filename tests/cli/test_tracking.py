@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from tiny_runs import train_until
 
+import ucb_moppo
 from ucb_moppo.cli.main import main
-from ucb_moppo.cli.tracking import ReporterGroup, WeightsAndBiases, add_trackers
+from ucb_moppo.cli.tracking import ReporterGroup, WeightsAndBiases, make_reporters
 from ucb_moppo.config import default_settings
 from ucb_moppo.engine.learner import StageRecord
 from ucb_moppo.errors import ConfigError
@@ -51,6 +52,16 @@ def test_trackers_write_what_the_metrics_say(tmp_path, trackers):
     assert len(list((run / "wandb").glob("offline-run-*/run-*.wandb"))) == 1
     for line in (run / "metrics.jsonl").read_text().splitlines():
         assert set(json.loads(line)["stage_seconds"]) == {"selecting", "training", "evaluating"}
+
+
+def test_python_tracks_what_the_command_line_does(tmp_path, trackers):
+    settings = {"policies": 2, "active": 2, "samples": 20, "steps": 80, "horizon": 10, "probes": 2, "epochs": 1}
+    out = tmp_path / "run"
+    run = ucb_moppo.train(
+        "Swimmer-v2", out=out, quiet=True, tensorboard=True, wandb=True, stage_iterations=1, **settings
+    )
+    assert logged_hypervolumes(run.path) == told_hypervolumes(run.path)
+    assert len(list((run.path / "wandb").glob("offline-run-*"))) == 1
 
 
 def test_a_resumed_run_is_tracked_from_where_it_goes_on(tmp_path, trackers):
@@ -110,9 +121,9 @@ def test_what_is_not_installed_is_found_before_training(monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(ConfigError, match=r"ucb-moppo\[tensorboard\]"):
-        add_trackers(object(), tensorboard=True, wandb=False)
+        make_reporters(True, tensorboard=True, wandb=False)
     with pytest.raises(ConfigError, match=r"ucb-moppo\[wandb\]"):
-        add_trackers(object(), tensorboard=False, wandb=True)
+        make_reporters(True, tensorboard=False, wandb=True)
 
 
 def test_everyone_is_told():

@@ -145,10 +145,9 @@ def resume(argv: Sequence[str]) -> None:
 
 def reporter_for(choice: Session) -> Reporter:
     """Tells of a run while it trains, in all the ways that were asked for."""
-    from ucb_moppo.cli.progress import make_reporter
-    from ucb_moppo.cli.tracking import add_trackers
+    from ucb_moppo.cli.tracking import make_reporters
 
-    return add_trackers(make_reporter(choice.quiet), choice.tensorboard, choice.wandb)
+    return make_reporters(choice.quiet, choice.tensorboard, choice.wandb)
 
 
 def program_name() -> str:

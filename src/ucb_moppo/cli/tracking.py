@@ -12,17 +12,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ucb_moppo.cli.progress import make_reporter
 from ucb_moppo.config import RunConfig
 from ucb_moppo.engine.learner import Plan, StageRecord
 from ucb_moppo.errors import needing
 from ucb_moppo.training.reporter import Reporter, Silent
 
 
-def add_trackers(reporter: Reporter, tensorboard: bool, wandb: bool) -> Reporter:
-    """``reporter``, and beside it the trackers asked for. What is not installed is found before training."""
+def make_reporters(quiet: bool, tensorboard: bool, wandb: bool) -> Reporter:
+    """What tells a person of a run, and the trackers asked for. What is not installed is found before training."""
     trackers: list[Reporter] = [TensorBoard()] if tensorboard else []
     if wandb:
         trackers.append(WeightsAndBiases())
+    reporter = make_reporter(quiet)
     return ReporterGroup([reporter, *trackers]) if trackers else reporter
 
 
