@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import lru_cache
+
+from threadpoolctl import ThreadpoolController
 
 LIMIT = "UCB_MOPPO_CORES"
 """Environment variable with the number of cores to use, where it is not known which of them are free."""
@@ -46,6 +49,18 @@ def thread_settings(num_threads: int) -> dict[str, str]:
     """Environment variables under which XLA (NPROC) and BLAS start no more threads than this."""
     names = ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
     return dict.fromkeys(names, str(num_threads))
+
+
+def one_blas_thread() -> AbstractContextManager[object]:
+    """Within it a product of matrices takes one thread: the others would only wait for the next, which is a step of
+    physics away, and hold the cores that it needs while they do."""
+    return _blas().limit(limits=1, user_api="blas")
+
+
+@lru_cache(maxsize=1)
+def _blas() -> ThreadpoolController:
+    """The libraries that are loaded, numpy's among them; finding them takes longer than many a product."""
+    return ThreadpoolController()
 
 
 @contextmanager

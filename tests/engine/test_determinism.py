@@ -6,11 +6,18 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
 from compiled_kernels import compiling_anew
+from threadpoolctl import threadpool_limits
 from trade_runs import PROBLEM, train_trade
+
+from ucb_moppo.config import default_settings, override, resolve
+from ucb_moppo.engine.shard import Shard
+from ucb_moppo.envs import make_spec
 
 NATIVE = "Swimmer-v2"
 HERE = Path(__file__).parents[1] / "support"
@@ -19,6 +26,7 @@ FILES = ("config.json", "front.csv", "evaluations.csv", "policies.safetensors", 
 # The native problem also shows that threads share the work without changing it: one here, two there.
 SCRIPT = f"""
 import sys
+from contextlib import closing
 from pathlib import Path
 from trade_runs import train_trade
 out = Path(sys.argv[1])
@@ -79,3 +87,20 @@ def test_methods_part_after_the_warm_up(here: Path, tmp_path: Path, method: str)
     ours = metrics_but_time(here / "adapter")
     assert other[:2] == ours[:2]
     assert other[2:] != ours[2:]
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_the_bits_do_not_depend_on_the_threads_of_blas(threads: int) -> None:
+    """348 numbers of 100 humanoids make products that BLAS divides among its threads, and then rounds otherwise."""
+    problem = "mo-humanoid-v5"
+    small = {"rollout": 12, "horizon": 20, "executor": "local", "shards": 1, "epochs": 1, "steps": 10**6}
+    config = resolve(override(default_settings(problem), **small), make_spec(problem))
+
+    def found(num_threads: int) -> list[np.ndarray]:
+        with threadpool_limits(num_threads, user_api="blas"), closing(Shard(config, range(4))) as shard:
+            weights = np.full((4, config.search.active, 2), 0.5)
+            rollout = shard._collect(shard.own.actors, weights, shard.own.draw_noise())
+            return [*rollout[:6], shard.evaluate(np.full((4, 25, 2), 0.5), episodes=1).returns]
+
+    for alone, together in zip(found(1), found(threads), strict=True):
+        np.testing.assert_array_equal(alone, together)

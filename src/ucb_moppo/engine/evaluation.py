@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ucb_moppo.cores import one_blas_thread
 from ucb_moppo.envs.base import BatchEnv, Step
 from ucb_moppo.errors import EnvironmentFault
 from ucb_moppo.policy.actors import ActingFunction
@@ -85,7 +86,8 @@ def evaluate(
     for start in range(0, len(jobs), width):
         columns, numbers = np.array(jobs[start : start + width]).T
         seeds = [(starts, int(number)) for _ in range(num_policies) for number in numbers]
-        returns, taken = run_episodes(act, weights[:, columns], env, seeds, sampled, ids, discount)
+        with one_blas_thread():
+            returns, taken = run_episodes(act, weights[:, columns], env, seeds, sampled, ids, discount)
         found[:, columns, numbers] = returns
         steps += taken
     return Evaluation(found, steps)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ucb_moppo.algos.base import Transitions
 from ucb_moppo.algos.stacked import arrays_under
+from ucb_moppo.cores import one_blas_thread
 from ucb_moppo.engine.ledger import Ledger
 from ucb_moppo.envs.base import BatchEnv, Step
 from ucb_moppo.errors import EnvironmentFault
@@ -89,6 +90,13 @@ class Collector:
 
     def collect(self, act: ActingFunction, weight: NDArray, noise: NDArray) -> Transitions:
         """A rollout under weights [K, N, m] with noise [T, K, N, a] -> transitions [T, K, N, …]."""
+        with one_blas_thread():
+            rollout = self._collect(act, weight, noise)
+        self._check(rollout)
+        self.steps_taken += len(noise)
+        return rollout
+
+    def _collect(self, act: ActingFunction, weight: NDArray, noise: NDArray) -> Transitions:
         conditioning = weight.astype(np.float32)
         shape = (len(noise), *self.lockstep.episodes.shape)
         rollout = empty_transitions(self.spec, shape, kept=self.ledger is not None)
@@ -103,8 +111,6 @@ class Collector:
                 step = self._step(rollout, t, greedy_action(output, self.spec.action.discrete))
             if self.ledger is not None:
                 self.ledger.enter(rollout, t, step, weight)
-        self._check(rollout)
-        self.steps_taken += len(noise)
         return rollout
 
     def _step(self, rollout: Transitions, t: int, action: NDArray) -> Step:

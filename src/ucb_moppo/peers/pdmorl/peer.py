@@ -7,11 +7,11 @@ from contextlib import closing
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from ucb_moppo.algos.stacked import arrays_under, stack_states
 from ucb_moppo.compile_cache import use_compile_cache
 from ucb_moppo.config import PeerConfig
+from ucb_moppo.cores import one_blas_thread
 from ucb_moppo.engine.environments import MakeEnvs
 from ucb_moppo.engine.evaluation import evaluate
 from ucb_moppo.engine.learner import Snapshot
@@ -72,8 +72,7 @@ class PDMORL:
 
     def train(self) -> Generator[Counts, None, None]:
         """Pre-train, then train; yields after every round."""
-        # Acting multiplies matrices of a few rows, where threads of BLAS only wait for each other.
-        with threadpool_limits(limits=1, user_api="blas"):
+        with one_blas_thread():
             if not self.training.num_rounds:
                 yield from self.pretrain()
             yield from self.train_policy()
