@@ -52,8 +52,10 @@ def thread_settings(num_threads: int) -> dict[str, str]:
 
 
 def one_blas_thread() -> AbstractContextManager[object]:
-    """Within it a product of matrices takes one thread: the others would only wait for the next, which is a step of
-    physics away, and hold the cores that it needs while they do."""
+    """Within it numpy's products take one thread: how they round must not depend on how many cores there are.
+
+    Between two steps of physics the others would only wait, and hold the cores that physics needs while they do.
+    """
     return _blas().limit(limits=1, user_api="blas")
 
 

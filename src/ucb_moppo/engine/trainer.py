@@ -17,6 +17,7 @@ from scipy.stats import rankdata
 from ucb_moppo.algos.algorithms import make_algorithm
 from ucb_moppo.algos.stacked import arrays_under
 from ucb_moppo.config import MoppoConfig
+from ucb_moppo.cores import one_blas_thread
 from ucb_moppo.engine.archive import Archive
 from ucb_moppo.engine.evaluation import Evaluation
 from ucb_moppo.engine.learner import Diverged, Event, Iteration, Plan, Snapshot, StageRecord
@@ -282,7 +283,8 @@ class Trainer:
             group=self._group(stage),
         )
         if stage.search:
-            return self.method.choose(context)
+            with one_blas_thread():
+                return self.method.choose(context)
         return choose_random(context) if self.config.shared_iterations else choose_pivot(context)
 
     def _evaluate(self, index: int, selection: Selection | None) -> StageRecord:
