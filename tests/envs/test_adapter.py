@@ -3,6 +3,8 @@
 import random
 import re
 import sys
+import warnings
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -10,10 +12,10 @@ from gymnasium.spaces import Box, Discrete, MultiBinary
 from numpy.random import mtrand
 
 from ucb_moppo.envs import list_mo_gymnasium_ids, make_batch, make_spec
-from ucb_moppo.envs.adapter import GymBatch, make_env
+from ucb_moppo.envs.adapter import GymBatch, make_env, physics_warning_once, warn_once
 from ucb_moppo.envs.flattening import MAX_NUMBERS, count_values, describe_observation
 from ucb_moppo.envs.streams import python_draws
-from ucb_moppo.errors import ConfigError, EnvironmentFault
+from ucb_moppo.errors import ConfigError, EnvironmentFault, UcbMoppoWarning
 from ucb_moppo.spec import ActionSpec
 
 
@@ -514,6 +516,37 @@ def test_deep_sea_treasure_end_to_end():
     step = batch.step(np.array([1, 3]))  # down, right
     np.testing.assert_allclose(step.reward, [[0.7, -1.0], [0.0, -1.0]], rtol=1e-6)
     assert step.terminated.tolist() == [True, False]
+
+
+def test_what_physics_says_of_a_known_model_is_not_printed_for_every_environment(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)  # MuJoCo would keep a log here
+    with closing(GymBatch("mo-halfcheetah-v5", 2)):
+        assert capfd.readouterr() == ("", "")
+    assert list(tmp_path.iterdir()) == []
+
+
+FALLING = """
+<mujoco><worldbody><body><freejoint/><geom size="1"/></body></worldbody></mujoco>
+"""
+
+
+def test_what_else_physics_says_is_told_once():
+    import mujoco
+
+    warn_once.cache_clear()
+    model = mujoco.MjModel.from_xml_string(FALLING)
+
+    def lose_it():
+        data = mujoco.MjData(model)
+        data.qpos[0] = np.nan
+        mujoco.mj_step(model, data)
+
+    with physics_warning_once():
+        with pytest.warns(UcbMoppoWarning, match="[Nn]a[Nn]|unstable"):
+            lose_it()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            lose_it()
 
 
 def test_the_ids_listed_are_mo_gymnasiums_own():

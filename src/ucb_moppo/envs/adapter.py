@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
+from functools import lru_cache
 from itertools import islice
 from types import ModuleType
 from typing import Any
 
 import gymnasium
 import numpy as np
+from gymnasium.envs.registration import load_env_creator
 from numpy.typing import NDArray
 
 from ucb_moppo.envs.base import ADAPTER_PREFIX, Step, check_count, check_reference_point
@@ -27,14 +30,14 @@ from ucb_moppo.envs.flattening import describe_action, describe_observation, low
 from ucb_moppo.envs.known import KNOWN, Known, without_version
 from ucb_moppo.envs.naming import read_name
 from ucb_moppo.envs.streams import Streams, made_alike
-from ucb_moppo.errors import ConfigError, EnvironmentFault, not_installed
+from ucb_moppo.errors import ConfigError, EnvironmentFault, UcbMoppoWarning, not_installed
 from ucb_moppo.spec import EnvSpec
 
 DEFAULT_HORIZON = 1000
 _NOT_STARTED = -1
 _NUM_RANDOM_EPISODES = 5
 # Notices about an environment's declarations that its user cannot act on.
-_NOISE = ".*(precision lowered by casting|is out of date).*"
+_NOISE = ".*(precision lowered by casting|is out of date|settotalmass).*"
 
 
 def import_mo_gymnasium() -> ModuleType:
@@ -284,7 +287,10 @@ def make_env(env_id: str, **options: Any) -> gymnasium.Env:
             warnings.filterwarnings("ignore", message=_NOISE)
             # The batch sees to the order of resets and steps itself.
             spec = replace(registered_spec(env_id), order_enforce=False)
-            return gymnasium.make(spec, max_episode_steps=-1, disable_env_checker=True, **options)
+            if isinstance(spec.entry_point, str):
+                load_env_creator(spec.entry_point)  # brings MuJoCo along, if it is made with that
+            with physics_warning_once():
+                return gymnasium.make(spec, max_episode_steps=-1, disable_env_checker=True, **options)
     except Exception as fault:
         if isinstance(fault, gymnasium.error.DependencyNotInstalled) and "Box2D" in str(fault):
             raise not_installed(env_id, "Box2D", "box2d") from fault
@@ -292,6 +298,27 @@ def make_env(env_id: str, **options: Any) -> gymnasium.Env:
             f"{env_id} cannot be made: {type(fault).__name__}: {fault}; "
             "check its id, the module before the colon, options after an @ and the packages it needs"
         ) from fault
+
+
+@lru_cache(maxsize=32)
+def warn_once(message: str) -> None:
+    """Warn of what a library has said, the first time that it says so."""
+    warnings.warn(message, UcbMoppoWarning, stacklevel=2)
+
+
+@contextmanager
+def physics_warning_once() -> Iterator[None]:
+    """What MuJoCo says of a model, once: it would print it for each of a hundred environments, and into a log file
+    in the current folder."""
+    mujoco: Any = sys.modules.get("mujoco")
+    if mujoco is None:
+        yield
+        return
+    mujoco.set_mju_user_warning(warn_once)
+    try:
+        yield
+    finally:
+        mujoco.set_mju_user_warning(None)
 
 
 def describe_env(
