@@ -84,7 +84,12 @@ def stage_seconds(config: MoppoConfig, rounds: int) -> float:
 class Options:
     """Measure what many objectives cost."""
 
-    problems: tuple[str, ...] = ("mo-reacher-v5", "fruit-tree-v0", "probe_envs:probe/NineBall-v0")
+    problems: tuple[str, ...] = (
+        "mo-reacher-v5",
+        "mo-lunar-lander-v3",
+        "fruit-tree-v0",
+        "probe_envs:probe/NineBall-v0",
+    )
     """Which problems."""
     steps: int = 5_000_000
     """Training steps of the run that stages belong to."""
