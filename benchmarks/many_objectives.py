@@ -23,6 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ucb_moppo.config import MoppoConfig, default_settings, override, resolve
+from ucb_moppo.cores import one_blas_thread
 from ucb_moppo.engine.probes import make_run_decomposition
 from ucb_moppo.engine.shard import Shard
 from ucb_moppo.envs import make_spec
@@ -104,7 +105,9 @@ def measure_problem(problem: str, steps: int, rounds: int) -> tuple[str, ...]:
     parts, m = make_run_decomposition(config, spec), spec.num_objectives
     layout = cpu_seconds(lambda: make_run_decomposition(config, spec), 1)
     method, context = make_method("ucb", config.search, config.reference_point), made_up_context(config, parts)
-    choice, stage = cpu_seconds(lambda: method.choose(context), rounds), stage_seconds(config, rounds)
+    stage = stage_seconds(config, rounds)
+    with one_blas_thread():  # as a run does
+        choice = cpu_seconds(lambda: method.choose(context), rounds)
     every = parts.candidates.shape[1] // 11
     front, below = sphere(parts.candidates.reshape(-1, m)[::every][:MAX_WEIGHTS_IN_ALL]), np.full(m, -0.01)
     volume, seconds = measure_volume(front, below), cpu_seconds(lambda: measure_volume(front, below), rounds)
