@@ -16,12 +16,15 @@ from ucb_moppo import envs
 from ucb_moppo.algos.ppo.ppo_settings import PPOSettings
 from ucb_moppo.config import (
     MoppoConfig,
+    MoppoSettings,
     default_settings,
     from_json,
     make_settings,
     override,
     resolve,
+    setting_types,
 )
+from ucb_moppo.config.elsewhere import ELSEWHERE
 from ucb_moppo.config.resolved import MIN_ITERATIONS, Effort, decide_evaluation, decide_learning
 from ucb_moppo.envs import PROBLEMS
 from ucb_moppo.errors import ConfigError
@@ -428,6 +431,21 @@ def test_override_turns_lists_into_tuples() -> None:
 def test_unknown_setting_is_answered_with_the_nearest(name: str, nearest: str) -> None:
     with pytest.raises(ConfigError, match=rf"unknown setting '{name}'; did you mean .*\b{nearest}\b"):
         override(default_settings("Swimmer-v2"), **{name: 1})
+
+
+@pytest.mark.parametrize(
+    ("name", "ours"), [("total_timesteps", "steps"), ("ent_coef", "entropy_coefficient"), ("lr", "learning_rate")]
+)
+def test_a_setting_of_another_library_is_answered_with_its_name_here(name: str, ours: str) -> None:
+    with pytest.raises(ConfigError, match=f"unknown setting '{name}'; here it is {ours}$"):
+        override(default_settings("Swimmer-v2"), **{name: 1})
+
+
+def test_what_another_library_calls_a_setting_is_no_setting_here() -> None:
+    """Every name on the right can be given; none on the left can, or it would be refused for nothing."""
+    known = {*setting_types(MoppoSettings), "out", "tensorboard", "wandb"}
+    assert set(ELSEWHERE.values()) <= known
+    assert not known & set(ELSEWHERE)
 
 
 class Made:

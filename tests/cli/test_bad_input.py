@@ -319,3 +319,9 @@ def test_evaluation_names_the_policy_and_the_weight() -> None:
     weights = np.array([[[0.1, 0.9], [0.2, 0.8]], [[0.7, 0.3], [0.6, 0.4]]])
     with pytest.raises(EnvironmentFault, match=r"policy 1 under weight \[0\.6, 0\.4\]: .*nan.*step 3"):
         evaluate(untrained_actors(), weights, poisoned_batch())
+
+
+@pytest.mark.parametrize("option", ["--total-timesteps 5", "--total_timesteps=5"])
+def test_an_option_of_another_library_is_answered_with_its_name_here(option, nowhere, capsys) -> None:
+    told = refused(nowhere, capsys, "train", "Swimmer-v2", *option.split())
+    assert told == "ucb-moppo: unknown option --total-timesteps; here it is --steps\n"

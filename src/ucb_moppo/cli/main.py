@@ -6,8 +6,9 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
+from dataclasses import fields
 from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
@@ -43,7 +44,7 @@ from ucb_moppo.cli.options import (
     View,
 )
 from ucb_moppo.cli.settings_options import to_options, to_settings
-from ucb_moppo.config import RunSettings, from_json, override, settings_type, settle
+from ucb_moppo.config import RunSettings, from_json, name_of, override, setting_types, settings_type, settle
 from ucb_moppo.errors import ConfigError, UcbMoppoError, UcbMoppoWarning, nearest_names, require
 from ucb_moppo.runtime.place import SAFE_PATH
 from ucb_moppo.training.imports import announce_imports
@@ -193,6 +194,7 @@ def parse_train(argv: Sequence[str]) -> tuple[Train[Any], RunSettings]:
     method = named_option(argv, "--method") or str(file.get("method", "ucb"))
     kind = settings_type(method)
     usage = "train" if method == "ucb" else f"train --method {method}"
+    check_names(given_options(argv), {*setting_types(kind), *(field.name for field in fields(Train))})
     options = [argument for argument in argv if argument not in HELP]
     first = parse_options(options, usage, kind("", method=method))
     if not first.settings.problem and not file and len(options) == len(argv):
@@ -205,6 +207,19 @@ def parse_train(argv: Sequence[str]) -> tuple[Train[Any], RunSettings]:
     pairs = {name: value for name, value in read_settings(choice.set).items() if value is not None}
     read = {*file, *file.get("ppo", {})}
     return choice, settle(override(settings, **pairs), {*given_options(argv), *pairs}, read)
+
+
+def check_names(given: Collection[str], known: Collection[str]) -> None:
+    """Refuse an option that another library has, with what it is called here."""
+    for name in sorted(given):
+        ours = None if name in known else name_of(name, known)
+        if ours is not None:
+            raise ConfigError(f"unknown option {as_option(name)}; here it is {as_option(ours)}")
+
+
+def as_option(name: str) -> str:
+    """How a setting is given on the command line."""
+    return f"--{name.replace('_', '-')}"
 
 
 def parse_options(argv: Sequence[str], usage: str, defaults: RunSettings) -> Train[Any]:

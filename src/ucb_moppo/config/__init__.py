@@ -3,6 +3,7 @@
 ``config.json`` of a run holds what was decided. May import the root, and of other rooms what is to be set there.
 """
 
+from ucb_moppo.config.elsewhere import name_of
 from ucb_moppo.config.kinds import check_types
 from ucb_moppo.config.presets import default_settings, from_json, from_run, make_settings, settle
 from ucb_moppo.config.published import published_settings
@@ -32,6 +33,7 @@ __all__ = [
     "from_json",
     "from_run",
     "make_settings",
+    "name_of",
     "override",
     "published_settings",
     "resolve",

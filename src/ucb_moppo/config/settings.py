@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
 import numpy as np
 
 from ucb_moppo.algos.ppo.ppo_settings import PPOSettings, check_ppo
+from ucb_moppo.config.elsewhere import suggest
 from ucb_moppo.config.kinds import check_types
 from ucb_moppo.envs import PROTOCOLS
 from ucb_moppo.errors import ConfigError, nearest_names, require
@@ -119,7 +120,7 @@ class RunSettings:
     def take_unknown(self, unknown: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
         """Fields that hold settings of other names than the known ones; refused where there is no such field."""
         for name in unknown:
-            raise ConfigError(f"unknown setting {name!r}; {nearest_names(name, known)}")
+            raise ConfigError(f"unknown setting {name!r}; {suggest(name, known)}")
         return {}
 
     def names(self) -> list[tuple[Registry[Any], str]]:
