@@ -166,7 +166,8 @@ def test_a_resumed_run_reports_the_same(run: ucb_moppo.Run, tmp_path: Path) -> N
 def test_a_front_is_chosen_from_as_many_weights_as_are_left_to_pay_for(tmp_path: Path) -> None:
     """5 iterations of 2 × 400 steps in one stage: 2 evaluations of 2 sub-spaces × 1 probe × 20 steps are 80.
 
-    A quarter of 4,000 leaves 920, a weight of each sub-space takes 40, and 0.95 · 920 / 40 = 21.85.
+    A quarter of 4,000 leaves 920, a weight of each sub-space takes 40, and 0.95 · 2/3 · 920 / 40 = 14.57. The 28
+    take 560 of them, and 0.95 · 360 / 20 = 17.1 episodes are left for a second look.
     """
     cheap = {
         "samples": 400,
@@ -179,9 +180,12 @@ def test_a_front_is_chosen_from_as_many_weights_as_are_left_to_pay_for(tmp_path:
     }
     made = train_tiny(tmp_path / "run", **cheap)
     everything = made.evaluated()
-    expected = make_decomposition(2, 2, 8, 21).probes
-    np.testing.assert_array_equal(everything.weights, expected.reshape(42, 2))
-    assert made.summary["evaluation_steps"] == 80 + 42 * HORIZON < 4000 / 4
+    expected = make_decomposition(2, 2, 8, 14).probes
+    np.testing.assert_array_equal(everything.weights, expected.reshape(28, 2))
+    told = made.summary["held_out"]
+    assert told["spare_episodes"] == 17
+    looked = made.summary["evaluation_steps"] - 80 - 28 * HORIZON
+    assert told["second_look_episodes"] == looked == 0  # more than 8 are on the front, and 17 are for two looks
     assert made.metrics()[-1]["evaluation_steps"] == 80
     assert len([row for row in table(made.path / "evaluations.csv") if row["stage"] == "1"]) == 2
     evaluate_run(made.path, None, out=tmp_path / "front.csv")

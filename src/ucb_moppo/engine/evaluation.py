@@ -66,11 +66,12 @@ def evaluate(
     episodes: int = 1,
     *,
     starts: int = EVALUATION,
+    first: int = 0,
     sampled: bool = False,
     policy_ids: Sequence[int] | None = None,
     discount: float = 1.0,
 ) -> Evaluation:
-    """Returns Σ discountᵗ·r of K policies under weights [K, W, m], of ``episodes`` each.
+    """Returns Σ discountᵗ·r of K policies under weights [K, W, m], of ``episodes`` each, from number ``first`` on.
 
     ``env`` holds K·E environments for any E; episodes run in as many waves as that takes. The initial state depends
     on the episode's number and the stream of ``starts`` alone, so policies, weights, stages, methods and runs meet
@@ -85,7 +86,7 @@ def evaluate(
     steps = 0
     for start in range(0, len(jobs), width):
         columns, numbers = np.array(jobs[start : start + width]).T
-        seeds = [(starts, int(number)) for _ in range(num_policies) for number in numbers]
+        seeds = [(starts, first + int(number)) for _ in range(num_policies) for number in numbers]
         with one_blas_thread():
             returns, taken = run_episodes(act, weights[:, columns], env, seeds, sampled, ids, discount)
         found[:, columns, numbers] = returns

@@ -99,8 +99,13 @@ def run_members(
     episodes: int,
     discount: float = 1.0,
     sampled: bool = False,
+    starts: int = HELD_OUT,
+    first: int = 0,
 ) -> Evaluation:
-    """Evaluate the n members among [K, W], each a policy with one weight, as many at a time as fit."""
+    """Evaluate the n members among [K, W], each a policy with one weight, as many at a time as fit.
+
+    Their episodes are numbered from ``first`` on in the stream of ``starts``.
+    """
     policies, columns = np.nonzero(members)
     at_once = max(1, evaluation_width(1) // episodes)
     parts = []
@@ -109,7 +114,10 @@ def run_members(
             rows = slice(start, start + at_once)
             acting = actors_from_tensors({name: a[policies[rows]] for name, a in tensors.items()}, network)
             own = weights[policies[rows], columns[rows]][:, None]
-            parts.append(evaluate(acting, own, env, episodes, starts=HELD_OUT, discount=discount, sampled=sampled))
+            found = evaluate(
+                acting, own, env, episodes, starts=starts, first=first, discount=discount, sampled=sampled
+            )
+            parts.append(found)
     return Evaluation(np.concatenate([part.episodes for part in parts]), sum(part.steps for part in parts))
 
 

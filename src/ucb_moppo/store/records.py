@@ -44,6 +44,7 @@ class HeldOut(Struct):
 
     episodes: Count
     intervals: dict[str, tuple[Number | None, Number | None]]
+    spare_episodes: Count = 0
 
 
 class Summary(Struct):

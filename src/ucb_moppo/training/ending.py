@@ -14,6 +14,7 @@ from ucb_moppo.engine.evaluation import Evaluation, evaluate_apart
 from ucb_moppo.engine.held_out import HeldOut, evaluate_held_out
 from ucb_moppo.engine.learner import Snapshot, StageRecord
 from ucb_moppo.engine.probes import spread_weights
+from ucb_moppo.engine.second_look import look_again
 from ucb_moppo.objectives.indicators import measure
 from ucb_moppo.policy.actors import actors_from_tensors
 from ucb_moppo.spec import EnvSpec
@@ -23,6 +24,11 @@ MAX_WEIGHTS, MAX_WEIGHTS_IN_ALL = 25, 200
 """Weights of a sub-space, and of all of them, that the front of a finished run is chosen from."""
 SHARE = 0.25
 """All evaluation of ours that anything is chosen by takes less than this share of the training steps."""
+BREADTH, SAFE = 2 / 3, 0.95
+"""Of what stages have left of it, the part that more weights may take; the rest is for a second look at the front.
+Not quite all is planned with: episodes are not as long as the last ones were."""
+LONGER = 1.25
+"""Who is on the front may live so much longer than others."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +43,11 @@ class Ending:
     """which have these indicators."""
     held_out: HeldOut
     steps: int
-    """Of evaluating these weights, if stages have not, and of trying how long their episodes are."""
+    """Of evaluating these weights, if stages have not, of trying how long episodes are and of looking again."""
+    spare: int = 0
+    """Episodes that a second look could take,"""
+    more: int = 0
+    """and how many it took of everybody who was on the front."""
     outcomes: NDArray | None = None
     """[K, W, E, m] what a utility that is not linear is taken of."""
 
@@ -50,6 +60,8 @@ class Ending:
         return {
             "episodes": self.held_out.episodes,
             "steps": self.held_out.steps,
+            "spare_episodes": self.spare,
+            "second_look_episodes": self.more,
             "intervals": {name: list(bounds) for name, bounds in self.held_out.intervals.items()},
             "selection": self.selection,
         }
@@ -68,10 +80,10 @@ def measure_ending(config: RunConfig, spec: EnvSpec, snapshot: Snapshot, record:
     make = partial(environments_of(config), num_threads=config.threads)
     weights, returns, outcomes = snapshot.weights, record.returns, record.outcomes
     goal, actors = config.make_goal(spec), actors_from_tensors(snapshot.tensors, snapshot.network)
-    count, steps = affordable_weights(config, snapshot, record), 0
+    count, steps, length = affordable_weights(config, snapshot, record), 0, record.episode_steps
     if count > num_probes(config, snapshot) and record.episode_steps < spec.horizon:
         tried = evaluate_apart(actors, weights, make, 1, sampled=config.sampled)
-        count, steps = affordable_weights(config, snapshot, record, tried), tried.steps
+        count, steps, length = affordable_weights(config, snapshot, record, tried), tried.steps, tried.episode_steps
     if count > num_probes(config, snapshot):
         weights = spread_weights(config.division, spec.num_objectives, len(snapshot.weights), count)
         finer = evaluate_apart(
@@ -79,6 +91,20 @@ def measure_ending(config: RunConfig, spec: EnvSpec, snapshot: Snapshot, record:
         )
         returns, steps = finer.returns, steps + finer.steps
         outcomes = None if goal.is_linear else goal.outcomes(finer.episodes)
+        length = finer.episode_steps
+    spare = spare_episodes(config, record, steps, min(LONGER * length, spec.horizon)) if goal.is_linear else 0
+    again = look_again(
+        snapshot.tensors,
+        snapshot.network,
+        weights,
+        returns,
+        make,
+        seen=config.episodes,
+        spare=spare,
+        discount=config.evaluation_discount,
+        sampled=config.sampled,
+    )
+    returns, steps = again.returns, steps + again.steps
     held_out = evaluate_held_out(
         snapshot.tensors,
         snapshot.network,
@@ -95,7 +121,7 @@ def measure_ending(config: RunConfig, spec: EnvSpec, snapshot: Snapshot, record:
         sampled=config.sampled,
     )
     found = measure(returns, spec.reference_point, config.utility_divisions, goal, outcomes)
-    return Ending(weights, returns, found, held_out, steps, outcomes)
+    return Ending(weights, returns, found, held_out, steps, spare, again.episodes, outcomes)
 
 
 def num_subspaces(config: RunConfig) -> int:
@@ -120,10 +146,20 @@ def affordable_weights(
     subspaces = num_subspaces(config)
     if not snapshot.network.conditioned or len(snapshot.weights) not in (1, subspaces):
         return 0
+    left = BREADTH * steps_left(config, record) - (0 if tried is None else tried.steps)
+    length = record.episode_steps if tried is None else max(record.episode_steps, tried.episode_steps)
+    per_weight = subspaces * config.episodes * max(1.0, length)
+    return min(MAX_WEIGHTS, MAX_WEIGHTS_IN_ALL // subspaces, int(SAFE * left / per_weight))
+
+
+def steps_left(config: RunConfig, record: StageRecord) -> float:
+    """What stages have left of the share of steps that evaluation may take."""
     counts = record.method_counts
     trained = record.training_steps + counts.get("pretraining_steps", 0)
     evaluated = record.evaluation_steps - counts.get("peer_evaluation_steps", 0)
-    left = SHARE * min(trained, config.steps) - evaluated - (0 if tried is None else tried.steps)
-    length = record.episode_steps if tried is None else max(record.episode_steps, tried.episode_steps)
-    per_weight = subspaces * config.episodes * max(1.0, length)
-    return min(MAX_WEIGHTS, MAX_WEIGHTS_IN_ALL // subspaces, int(0.95 * left / per_weight))
+    return SHARE * min(trained, config.steps) - evaluated
+
+
+def spare_episodes(config: RunConfig, record: StageRecord, steps: int, length: float) -> int:
+    """Episodes of that ``length`` for a second look at the front, once ``steps`` more have been taken."""
+    return max(0, int(SAFE * (steps_left(config, record) - steps) / max(1.0, length)))

@@ -15,6 +15,7 @@ from ucb_moppo.engine.environments import environments_of
 from ucb_moppo.engine.evaluation import MakeBatch, evaluate_apart
 from ucb_moppo.engine.held_out import HeldOut, evaluate_held_out
 from ucb_moppo.engine.probes import spread_weights
+from ucb_moppo.engine.second_look import look_again
 from ucb_moppo.errors import ConfigError, RunFormatError
 from ucb_moppo.objectives.indicators import measure
 from ucb_moppo.policy.actors import Actors, actors_from_tensors
@@ -77,6 +78,8 @@ class Plan:
     """Others, which these are measured by; 0 to measure nothing again."""
     sampled: bool
     discount: float
+    spare: int
+    """Episodes of a second look at the front."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +115,7 @@ def evaluate_run(
     check_options(weights_per_policy, episodes, held_out, discount)
     run = load_run(path)
     config = load_config(run)
-    plan = make_plan(run, config, episodes, held_out, sampled, discount)
+    plan = make_plan(run, config, weights_per_policy, episodes, held_out, sampled, discount)
     weights = subspace_weights(run, weights_per_policy)
 
     make = partial(environments_of(config), num_threads=threads)
@@ -142,6 +145,7 @@ def check_options(
 def make_plan(
     run: Run,
     config: RunConfig,
+    weights_per_policy: int | None,
     episodes: int | None,
     held_out: int | None,
     sampled: bool | None,
@@ -156,17 +160,30 @@ def make_plan(
     if sampled:
         check_can_sample(run)
         held_out = held_out if config.sampled else 0
-    return Plan(episodes or config.episodes, held_out, sampled, discount)
+    as_chosen = weights_per_policy is None and episodes is None and held_out
+    spare = run.summary.get("held_out", {}).get("spare_episodes", 0) if as_chosen else 0
+    return Plan(episodes or config.episodes, held_out, sampled, discount, spare)
 
 
 def evaluate_weights(run: Run, config: RunConfig, plan: Plan, weights: NDArray, make: MakeBatch) -> Evaluated:
-    """Run every policy on its weights [K, W, m]."""
+    """Run every policy on its weights [K, W, m], and who is on the front once more where the run did."""
     result = evaluate_apart(
         load_actors(run), weights, make, plan.episodes, sampled=plan.sampled, discount=plan.discount
     )
     goal = config.make_goal(run.spec)
     outcomes = None if goal.is_linear else goal.outcomes(result.episodes)
-    return Evaluated(weights, result.returns, outcomes, result.steps)
+    again = look_again(
+        run.tensors(),
+        run.network,
+        weights,
+        result.returns,
+        make,
+        seen=plan.episodes,
+        spare=plan.spare,
+        discount=plan.discount,
+        sampled=plan.sampled,
+    )
+    return Evaluated(weights, again.returns, outcomes, result.steps + again.steps)
 
 
 def measure_evaluated(run: Run, config: RunConfig, evaluated: Evaluated) -> dict[str, float]:
