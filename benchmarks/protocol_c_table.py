@@ -2,8 +2,8 @@
 
     python benchmarks/protocol_c_table.py [results/protocol-c]
 
-Mean ± standard deviation over seeds of hypervolume and expected utility, medians of sparsity and points. Bold is what
-is better than both of them: above in the first two, no more than theirs in sparsity.
+Mean ± standard deviation over seeds of hypervolume and expected utility, medians of sparsity and points. Bold is
+what is better than both of them: above in the first two, no more than theirs in sparsity.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Check that the documents hold: links lead somewhere, commands and options exist, named code is there, Python can
-be read, diagrams are as they are drawn.
+be read, diagrams are as they are drawn, nothing is left to be filled in.
 
 Whoever unpacks the sources can do so too: they have no results of studies, and links to one are not followed.
 
@@ -32,6 +32,7 @@ COMMAND = re.compile(r"^\s*(?:\$ )?(ucb-moppo [^#|\n]*)", re.MULTILINE)
 FENCED = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 OPTION = re.compile(r"(?<!\S)--[a-z][\w-]*")
+UNFILLED = re.compile(r"@@\w+@@")
 OF_NO_COMMAND = {"--help", "--version", "--xla_cpu_multi_thread_eigen"}
 """Options of the program itself, and of libraries."""
 
@@ -115,6 +116,11 @@ def broken_python(text: str) -> Iterator[str]:
             yield f"has Python that cannot be read: {fault}"
 
 
+def unfilled(text: str) -> Iterator[str]:
+    """What somebody meant to fill in, once it was measured."""
+    yield from (f"still has {mark} to be filled in" for mark in UNFILLED.findall(text))
+
+
 def main() -> None:
     faults = []
     for path in documents():
@@ -126,6 +132,7 @@ def main() -> None:
             # A changelog speaks of all versions.
             *(broken_options(text) if path.name != "CHANGELOG.md" else ()),
             *broken_python(text),
+            *unfilled(text),
         ):
             faults.append(f"{path.relative_to(ROOT)} {fault}")
     faults += [f"images/{name} is not what docs/diagrams.py draws: run it" for name in outdated()]

@@ -96,3 +96,11 @@ def test_results_are_followed_where_they_are(check: ModuleType, monkeypatch: pyt
     assert list(check.broken_links(page, text)) == faults
     monkeypatch.setattr(check, "UNPACKED", True)
     assert list(check.broken_links(page, text)) == faults[1:]
+
+
+def test_what_was_to_be_filled_in_is_found(check: ModuleType) -> None:
+    assert list(check.unfilled("since `@@SECOND@@` a\n| 5 | @@HUM@@ |")) == [
+        "still has @@SECOND@@ to be filled in",
+        "still has @@HUM@@ to be filled in",
+    ]
+    assert list(check.unfilled("mail@example.org, a @@ b")) == []
