@@ -19,7 +19,12 @@ def available_cores() -> list[int]:
         cores = sorted(os.sched_getaffinity(0))
     else:
         cores = list(range(os.cpu_count() or 1))
-    return cores[: int(os.environ.get(LIMIT) or len(cores))]
+    return cores[: at_most(len(cores))]
+
+
+def at_most(wanted: int) -> int:
+    """So many threads, or fewer where cores are counted; where they are named, threads beyond them take turns."""
+    return min(wanted, int(os.environ.get(LIMIT) or wanted))
 
 
 def share_cores(cores: Sequence[int], index: int, num_shards: int) -> list[int]:

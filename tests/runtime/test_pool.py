@@ -50,6 +50,14 @@ def test_cells_in_processes_share_the_cores_and_no_more_threads_are_started() ->
         assert not {*values[0]["cores"]} & {*values[1]["cores"]}
 
 
+@pytest.mark.skipif(len(available_cores()) < 2, reason="there are no cores to leave to others")
+def test_cells_that_leave_cores_to_others_run_wherever_it_is_free() -> None:
+    """Two sweeps of one core each had both been pinned to the first, with the second idle."""
+    value = outcomes(["cell"], describe, cores=1)["cell"].result()
+    assert value["allowed"] == available_cores()
+    assert (len(value["cores"]), value["NPROC"]) == (1, "1")
+
+
 def test_a_cell_that_raises_or_whose_process_dies_does_not_end_the_others() -> None:
     found = outcomes(["raise", "die", "good"], fail_or_die)
     assert found["good"].result() == "GOOD"

@@ -14,7 +14,8 @@ from ucb_moppo.cores import available_cores
 def describe(cell: int) -> dict[str, object]:
     """The cell and where it runs."""
     threads = {name: os.environ.get(name) for name in ("NPROC", "OMP_NUM_THREADS")}
-    return {"cell": cell, "pid": os.getpid(), "cores": available_cores(), **threads}
+    where = {"cores": available_cores(), "allowed": sorted(os.sched_getaffinity(0))}
+    return {"cell": cell, "pid": os.getpid(), **where, **threads}
 
 
 def fail_or_die(cell: str) -> str:

@@ -168,8 +168,7 @@ class Bench:
     runs: Annotated[Path | None, hint("runs/NAME")] = None
     """Directory of the runs."""
     cores: int = 0
-    """Cores to use, shared out among the cells that run side by side (0: all). They are the first ones: start a
-    second sweep beside it on others, with taskset."""
+    """Cores to use, shared out among the cells that run side by side (0: all)."""
     executor: Annotated[str, named_choice(EXECUTORS, "Where cells run")] = "processes"
     """Where cells run: side by side on this machine or on a cluster, or one after the other, right here."""
     ray_address: Annotated[str | None, hint("a Ray of its own on this machine")] = None

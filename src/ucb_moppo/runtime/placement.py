@@ -37,9 +37,13 @@ def processes_for_shards(config: MoppoConfig, sizes: Sequence[int]) -> Processes
 
 
 def processes_for_cells(cores: int, slots: int, ray_address: str | None) -> Processes:
-    used = available_cores()[: cores or None]
+    """Where some cores are left to others, which ones is for the system to say: two sweeps that each took the first
+    core would share it, with another one idle."""
+    available = available_cores()
+    used = available[: cores or None]
     shares = divide_cores(used, min(slots or len(used), len(used)))
-    return Processes(shares, [len(share) for share in shares], interruptible=True)
+    threads = [len(share) for share in shares]
+    return Processes(shares, threads, interruptible=True, counted=len(used) < len(available))
 
 
 def cluster_for_shards(config: MoppoConfig, sizes: Sequence[int]) -> Place[Any]:

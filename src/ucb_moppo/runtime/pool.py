@@ -48,11 +48,11 @@ def run_cells(
     """Call ``work(cell)`` for every cell, several at a time; yields each cell with its outcome as it ends.
 
     ``executor`` says where. `local`: one after the other in this process. `processes`: in a fresh interpreter for
-    each, pinned to its share of this machine's cores. `ray`: as tasks of the cluster at ``ray_address`` (without
-    one, of a Ray started on this machine alone), each of which reserves its share of CPUs. ``cores`` is how
-    many to use in all (0: every one there is), ``slots`` how many cells run at a time (0: one per core); they
-    divide the cores evenly. In `processes` and `ray` the libraries of a cell start no more threads than it has
-    cores, so that all cells together start no more than there are.
+    each, pinned to its share of this machine's cores, or, where only some are to be used, on whichever are free.
+    `ray`: as tasks of the cluster at ``ray_address`` (without one, of a Ray started on this machine alone), each
+    of which reserves its share of CPUs. ``cores`` is how many to use in all (0: every one there is), ``slots`` how
+    many cells run at a time (0: one per core); they divide the cores evenly. In `processes` and `ray` the libraries
+    of a cell start no more threads than it has cores, so that all cells together start no more than there are.
 
     A cell that raises, or whose process dies, has that as its outcome, and the others go on. One whose process
     died is begun again up to ``restarts`` times; work that may be begun twice has to bear it. When the

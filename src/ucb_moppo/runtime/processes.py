@@ -1,4 +1,4 @@
-"""Processes of this machine, each pinned to its share of the cores, that hold an object and answer calls of it.
+"""Processes of this machine, each with its share of the cores, that hold an object and answer calls of it.
 
 A process is a fresh interpreter, never a fork: JAX has threads, and a fork copies the locks they hold. It does not
 import the caller's main module either, so a script needs no ``if __name__ == "__main__"``.
@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any, TypeVar
 
-from ucb_moppo.cores import pin_process, pinned, thread_settings
+from ucb_moppo.cores import LIMIT, pin_process, pinned, thread_settings
 from ucb_moppo.runtime.place import SAFE_PATH, Place
 from ucb_moppo.runtime.worker import HeldObject, Request, Worker, WorkerLost, unpack_reply
 
@@ -33,8 +33,12 @@ FOR_THE_PARENT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that ask a run to stop, which it does as a whole."""
 
 
-def start_process(cores: Sequence[int], interruptible: bool) -> tuple[subprocess.Popen[bytes], Connection]:
+def start_process(
+    cores: Sequence[int], interruptible: bool, counted: bool
+) -> tuple[subprocess.Popen[bytes], Connection]:
     """A new interpreter on ``cores`` that serves an object at the other end of the connection.
+
+    Cores that are ``counted`` are as many as these, whichever are free.
 
     It leaves signals to this process, which decides what to do: it has a session of its own, so that Ctrl-C at the
     terminal does not reach it, and ignores those that are sent to every process there is. Calls of one that is
@@ -42,12 +46,13 @@ def start_process(cores: Sequence[int], interruptible: bool) -> tuple[subprocess
     """
     ours, theirs = Pipe()
     command = COMMAND.format(path=sys.path, fd=theirs.fileno(), parent=os.getpid(), interruptible=interruptible)
-    with pinned(cores), signals_held():
+    limits = thread_settings(len(cores)) | ({LIMIT: str(len(cores))} if counted else {})
+    with contextlib.nullcontext() if counted else pinned(cores), signals_held():
         process = subprocess.Popen(
             [sys.executable, "-P", "-c", command],
             stdin=subprocess.DEVNULL,
             pass_fds=[theirs.fileno()],
-            env=os.environ | thread_settings(len(cores)) | SAFE_PATH,
+            env=os.environ | limits | SAFE_PATH,
             start_new_session=True,
         )
     theirs.close()
@@ -67,9 +72,9 @@ def signals_held() -> Iterator[None]:
 class ProcessWorker(Worker[Object]):
     """What the call ``building`` makes, in a process of its own. It is being built as soon as this is made."""
 
-    def __init__(self, building: Request, cores: Sequence[int], interruptible: bool) -> None:
+    def __init__(self, building: Request, cores: Sequence[int], interruptible: bool, counted: bool = False) -> None:
         message = building.pack()
-        self._process, self.connection = start_process(cores, interruptible)
+        self._process, self.connection = start_process(cores, interruptible, counted)
         self.cores = self._allowed = list(cores)
         self._owes, self._idle = False, False
         self._send(message)
@@ -138,16 +143,21 @@ class Processes(Place[ProcessWorker[Any]]):
     """Room for a process on each of ``shares`` of the cores, for work with so many ``threads``.
 
     While others are waited for, a process that has answered lends its cores to those with more threads than cores.
+    Where cores are ``counted``, each uses as many as its share has, whichever are free, and nothing is lent.
     """
 
     def __init__(
-        self, shares: Sequence[Sequence[int]], threads: Sequence[int], interruptible: bool = False
+        self,
+        shares: Sequence[Sequence[int]],
+        threads: Sequence[int],
+        interruptible: bool = False,
+        counted: bool = False,
     ) -> None:
         super().__init__(threads)
-        self._shares, self._interruptible = shares, interruptible
+        self._shares, self._interruptible, self._counted = shares, interruptible, counted
 
     def _make_worker(self, slot: int, building: Request) -> ProcessWorker[Any]:
-        return ProcessWorker(building, self._shares[slot], self._interruptible)
+        return ProcessWorker(building, self._shares[slot], self._interruptible, self._counted)
 
     def wait(self, slots: Sequence[int]) -> Sequence[int]:
         self._lend(slots)

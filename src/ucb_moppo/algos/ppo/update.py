@@ -24,6 +24,7 @@ from ucb_moppo.algos.ppo.losses import (
     value_loss,
 )
 from ucb_moppo.algos.ppo.ppo_settings import PPOConfig
+from ucb_moppo.cores import at_most
 from ucb_moppo.policy.networks import PAPER_NETWORK, Network, Params, apply_mlp, init_params
 from ucb_moppo.policy.normaliser import (
     Statistics,
@@ -310,7 +311,7 @@ def make_update(settings: PPOConfig, num_iterations: int, num_scaled: int = 0) -
         part: jax.jit(jax.vmap(partial(update_part, part=part, settings=settings)), donate_argnums=(0, 1))
         for part in PARTS
     }
-    threads = ThreadPoolExecutor(len(PARTS), thread_name_prefix="update")
+    threads = ThreadPoolExecutor(at_most(len(PARTS)), thread_name_prefix="update")
 
     def update(
         state: PolicyState, rollout: Transitions, weight: Any, direction: Any = None
