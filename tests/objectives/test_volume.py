@@ -9,7 +9,7 @@ import pytest
 
 from ucb_moppo.objectives.indicators import HYPERVOLUME_ERROR, measure
 from ucb_moppo.objectives.pareto import hypervolume, measure_volume
-from ucb_moppo.objectives.volume import Volume, estimate_volume, exact_volume, is_cheap
+from ucb_moppo.objectives.volume import Volume, estimate_volume, exact_volume, is_cheap, units_of
 
 
 def sphere_points(num_points: int, num_objectives: int, seed: int = 0) -> np.ndarray:
@@ -62,6 +62,21 @@ def test_estimates_see_the_reference_point() -> None:
     found = measure_volume(3 * points - 2, np.full(9, -2.0))
     assert found.error > 0
     assert off_by(found, 3**9 * 71 / 140) < 4
+
+
+@pytest.mark.parametrize("scale", [1e-3, 10.0, 100.0, 1000.0])
+def test_estimates_do_not_depend_on_the_units_of_an_objective(scale: float) -> None:
+    """A thousand times as far in one objective is a thousand times the volume, with the same share of error."""
+    points, units = sphere_points(70, 9), np.array([scale, *[1.0] * 8])
+    plain, scaled = estimate_volume(points, np.zeros(9)), estimate_volume(points * units - 5, np.full(9, -5.0))
+    true = exact_volume(points, np.zeros(9)).value
+    assert scaled.error < 0.01 * scaled.value
+    assert off_by(scaled, scale * true) < 4
+    assert scaled.value == pytest.approx(scale * plain.value, rel=0.02)
+
+
+def test_units_are_powers_of_two_that_a_front_comes_up_to() -> None:
+    assert units_of(np.array([[0.3, 5.0, 1.0], [0.2, 9.0, 0.1]])).tolist() == [0.25, 8.0, 1.0]
 
 
 def test_a_front_that_grows_never_has_less_volume() -> None:
