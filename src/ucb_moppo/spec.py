@@ -28,6 +28,10 @@ class ActionSpec:
     """What the environment calls its first choice (Discrete)."""
     choices: tuple[int, ...] = ()
     """Of how many each component is chosen (MultiDiscrete); its first is then called ``low``. Else empty."""
+    shape: tuple[int, ...] | None = None
+    """Of the array that the environment takes; None: a row of ``size`` numbers, or one choice."""
+    dtype: str = ""
+    """What numbers that array is of, such as float32; empty: of those that come out."""
 
     @property
     def chosen(self) -> bool:
@@ -38,6 +42,16 @@ class ActionSpec:
     def num_outputs(self) -> int:
         """What the actor says: a number per component (Box), or a logit per choice."""
         return sum(self.choices) or self.size
+
+    @property
+    def own_shape(self) -> tuple[int, ...]:
+        """The shape of one action as the environment takes it."""
+        return self.shape if self.shape is not None else () if self.discrete else (self.size,)
+
+    def to_space(self, actions: NDArray) -> NDArray:
+        """A batch of what `to_environment` takes -> arrays [B, …] of the environment's own action space."""
+        own = np.asarray(self.to_environment(actions)).reshape(len(actions), *self.own_shape)
+        return own.astype(self.dtype) if self.dtype else own
 
     def to_environment(self, action: NDArray) -> NDArray:
         """Actor's output [..., size] (Box), choices [..., size] (MultiDiscrete) or choice [...] (Discrete) -> what

@@ -71,7 +71,6 @@ class GymBatch:
             check_count("horizon", horizon)
         self.name, self.num_envs = env_id.removeprefix(ADAPTER_PREFIX), num_envs
         self._envs = [make_env(self.name, **options) for _ in range(num_envs)]
-        self._action_space = self._envs[0].action_space
         self._streams = Streams(self._envs)
         self.spec = describe_env(self.name, self._envs[0], horizon, reference_point)
         self._elapsed = np.full(num_envs, _NOT_STARTED, dtype=np.int64)
@@ -238,8 +237,7 @@ class GymBatch:
 
     def _own_actions(self, actions: NDArray) -> NDArray:
         """Actors' actions -> those of the environment's action space, an axis for the environments first."""
-        own = np.asarray(self.spec.action.to_environment(actions))
-        return own.reshape(len(actions), *(self._action_space.shape or ())).astype(self._action_space.dtype)
+        return self.spec.action.to_space(actions)
 
     def _fault(self, env: int, fault: Exception) -> EnvironmentFault:
         since = f"{self._elapsed[env]} steps from seed {self._seeds[env]}"

@@ -126,6 +126,10 @@ def describe_action(env_id: str, space: spaces.Space) -> ActionSpec:
     """One choice, several independent ones, or the bounds of a Box of floats, flattened; refused if there are too
     many."""
     action = read_action(env_id, space)
+    require(
+        action.size > 0,
+        f"{env_id}: actions of {space} hold no number: there is nothing to learn; give the agent something to do",
+    )
     require_room(
         env_id,
         f"actions of {action.num_outputs:,} numbers",
@@ -138,22 +142,27 @@ def describe_action(env_id: str, space: spaces.Space) -> ActionSpec:
 def read_action(env_id: str, space: spaces.Space) -> ActionSpec:
     """What an action space says of itself."""
     if isinstance(space, spaces.Discrete):
-        return ActionSpec(discrete=True, size=int(space.n), start=int(space.start))
+        return ActionSpec(
+            discrete=True, size=int(space.n), start=int(space.start), shape=(), dtype=str(space.dtype)
+        )
     if isinstance(space, spaces.MultiDiscrete):
-        return describe_choices(integers(space.nvec), integers(space.start))
+        return describe_choices(space, integers(space.nvec), integers(space.start))
     if isinstance(space, spaces.MultiBinary):
         size = int(np.prod(space.shape))
-        return describe_choices((2,) * size, (0,) * size)
+        return describe_choices(space, (2,) * size, (0,) * size)
     if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
         low, high = (tuple(bound.astype(np.float64).ravel().tolist()) for bound in (space.low, space.high))
-        return ActionSpec(discrete=False, size=len(low), low=low, high=high)
+        return ActionSpec(False, len(low), low, high, shape=space.shape, dtype=str(space.dtype))
     raise ConfigError(
         f"{env_id}: actions of {space} are not supported; "
         "wrap the environment so that it takes a Discrete, a MultiDiscrete, a MultiBinary or a Box of floats"
     )
 
 
-def describe_choices(choices: tuple[int, ...], start: tuple[int, ...]) -> ActionSpec:
-    """Independent choices, each among so many that begin at ``start``."""
+def describe_choices(space: spaces.Space, choices: tuple[int, ...], start: tuple[int, ...]) -> ActionSpec:
+    """Independent choices of a space, each among so many that begin at ``start``."""
     high = tuple(float(first + count - 1) for first, count in zip(start, choices, strict=True))
-    return ActionSpec(False, len(choices), tuple(map(float, start)), high, choices=choices)
+    low = tuple(map(float, start))
+    return ActionSpec(
+        False, len(choices), low, high, choices=choices, shape=tuple(space.shape or ()), dtype=str(space.dtype)
+    )

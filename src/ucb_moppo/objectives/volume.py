@@ -2,8 +2,8 @@
 
 Up to six objectives the exact volume of hundreds of points takes milliseconds; above, every objective multiplies
 its time. The estimate is a mean over directions drawn evenly from the positive orthant of the sphere (Deng and
-Zhang 2019, by moocore): always the same directions, so that the estimate of a front that grows does not fall, but for
-its error where an objective comes to reach twice as far.
+Zhang 2019, by moocore): always the same directions, so that the estimate of a front that grows does not fall, but
+for its error where an objective comes to reach twice as far.
 """
 
 from __future__ import annotations

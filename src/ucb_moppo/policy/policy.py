@@ -67,7 +67,7 @@ class Policy:
 
     def _finish(self, actions: NDArray, single: bool) -> Any:
         """The actor's own actions as the environment takes them, one or a batch."""
-        action = self.spec.action.to_environment(actions)
+        action = self.spec.action.to_space(actions)
         if not single:
             return action
         return int(action[0]) if self.spec.action.discrete else action[0]

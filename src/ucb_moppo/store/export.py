@@ -147,10 +147,11 @@ def describe_accrued(spec: EnvSpec) -> dict[str, Any] | None:
 
 
 def describe_action(action: ActionSpec) -> dict[str, Any]:
-    """Whether an action is one choice, several, or quantities, its shape, and what the first choice is called."""
+    """Whether an action is one choice, several, or quantities, its array, and what the first choice is called."""
     kind = "discrete" if action.discrete else "multi_discrete" if action.choices else "box"
-    shape = [] if action.discrete else [action.size]
-    return {"kind": kind, "size": action.size, "shape": shape, "start": first_choices(action)}
+    dtype = action.dtype or ("int64" if action.chosen else "float64")
+    shape = list(action.own_shape)
+    return {"kind": kind, "size": action.size, "shape": shape, "dtype": dtype, "start": first_choices(action)}
 
 
 def first_choices(action: ActionSpec) -> list[int]:
@@ -236,8 +237,8 @@ def make_onnx(policy: Policy) -> Any:
     helper, kinds, spec = onnx.helper, onnx.TensorProto, policy.spec
     graph = Graph(onnx)
     output = add_action(graph, spec.action, add_network(graph, policy, add_normalisation(graph, policy)))
-    graph.add("Identity", output, name="action")
-    shape: list[str | int | None] = ["batch"] if spec.action.discrete else ["batch", spec.action.size]
+    shape: list[str | int | None] = ["batch", *spec.action.own_shape]
+    graph.add("Reshape", output, np.array([-1, *spec.action.own_shape], np.int64), name="action")
     kind = kinds.INT64 if spec.action.chosen else kinds.FLOAT
     model = helper.make_model(
         helper.make_graph(

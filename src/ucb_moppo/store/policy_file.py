@@ -33,6 +33,10 @@ Start = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Scale = Annotated[float, Meta(gt=0)]
 Bound = float | Literal["inf", "-inf"]
 """JSON has no infinite numbers, so these are words."""
+Numbers = Literal[
+    "", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"
+]
+"""What an array of actions may be of."""
 
 
 class StoredAction(Struct, forbid_unknown_fields=True):
@@ -44,9 +48,13 @@ class StoredAction(Struct, forbid_unknown_fields=True):
     high: list[Bound]
     start: int = 0
     choices: tuple[Size, ...] = ()
+    shape: tuple[Size, ...] | None = None
+    dtype: Numbers = ""
 
     def __post_init__(self) -> None:
         wanted = 0 if self.discrete else self.size
+        if self.shape is not None and prod(self.shape) != (1 if self.discrete else self.size):
+            raise ValueError(f"an array of shape {self.shape} does not hold {self.size} numbers")
         if not len(self.low) == len(self.high) == wanted:
             raise ValueError(f"there are {len(self.low)} lower and {len(self.high)} upper bounds, not {wanted}")
         if self.choices and len(self.choices) != wanted:
@@ -54,7 +62,7 @@ class StoredAction(Struct, forbid_unknown_fields=True):
 
     def to_spec(self) -> ActionSpec:
         low, high = (tuple(map(float, bounds)) for bounds in (self.low, self.high))
-        return ActionSpec(self.discrete, self.size, low, high, self.start, self.choices)
+        return ActionSpec(**msgspec.structs.asdict(self) | {"low": low, "high": high})
 
 
 class StoredPart(Struct, forbid_unknown_fields=True):
@@ -213,4 +221,7 @@ def spec_to_json(spec: EnvSpec) -> dict[str, Any]:
     for holder, name in ((data["action"], "choices"), (data, "observation_parts"), (data, "accrued_scales")):
         if not holder[name]:
             del holder[name]
+    for name, unsaid in (("shape", None), ("dtype", "")):
+        if data["action"][name] == unsaid:
+            del data["action"][name]
     return data

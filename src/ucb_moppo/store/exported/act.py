@@ -26,4 +26,4 @@ def act(observation, weight=POLICY["weight"]):
         actions = np.clip(outputs[0] * ARRAYS["scale"] + ARRAYS["centre"], ARRAYS["low"], ARRAYS["high"])
     else:  # the likeliest of each choice, counted as the environment counts
         actions = np.stack([output.argmax(axis=1) for output in outputs], axis=1) + np.array(ACTION["start"])
-    return actions.reshape((*np.shape(observation)[:-1], *ACTION["shape"]))[()]
+    return actions.reshape((*np.shape(observation)[:-1], *ACTION["shape"])).astype(ACTION["dtype"])[()]
