@@ -2,8 +2,8 @@
 
     python benchmarks/protocol_c_table.py [results/protocol-c]
 
-Mean ± standard deviation over seeds of hypervolume and expected utility, medians of sparsity and points. Bold is
-what is better than both of them: above in the first two, no more than theirs in sparsity.
+Mean ± standard deviation over seeds of hypervolume, expected utility and sparsity, and the median of points. Bold
+is what is better than both of them: above in the first two, no more than theirs in sparsity.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ def describe_other(row: Published) -> str:
 def describe(problem: str, results: list[dict[str, Any]]) -> tuple[str, ...]:
     """A row about the seeds of one problem."""
     found = [one["found"] for one in results]
-    volumes, utilities = ([one[name] for one in found] for name in ("hypervolume", "expected_utility"))
-    gap = statistics.median(one["sparsity"] for one in found)
+    volumes, utilities, gaps = (
+        [one[name] for one in found] for name in ("hypervolume", "expected_utility", "sparsity")
+    )
     others = [row for row in published_class_c(problem) if row.method in OTHERS and row.sparsity is not None]
     unit = 10.0 ** (len(f"{statistics.mean(volumes):.0f}") - 1)
     return (
@@ -51,7 +52,7 @@ def describe(problem: str, results: list[dict[str, Any]]) -> tuple[str, ...]:
         ", ".join(str(seed) for seed in sorted(one["seed"] for one in results)),
         bold(spread(volumes, unit, 2), statistics.mean(volumes) > max(row.hypervolume or 0.0 for row in others)),
         bold(spread(utilities), statistics.mean(utilities) > max(row.expected_utility or 0.0 for row in others)),
-        bold(f"{gap:,.0f}", gap <= min(row.sparsity or 0.0 for row in others)),
+        bold(spread(gaps), statistics.mean(gaps) <= min(row.sparsity or 0.0 for row in others)),
         f"{statistics.median(one['cardinality'] for one in found):.0f}",
         *(describe_other(row) for name in OTHERS for row in others if row.method == name),
     )

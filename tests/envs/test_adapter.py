@@ -558,3 +558,9 @@ def test_the_ids_listed_are_mo_gymnasiums_own():
 def test_pictures_that_would_be_refused_are_not_listed():
     assert not [name for name in list_mo_gymnasium_ids() if "rgb" in name or "mario" in name]
     assert MAX_NUMBERS < 240 * 256 * 3  # a screen of supermario, which needs a package that is not installed here
+
+
+def test_what_gymnasium_says_of_an_environment_is_said_once(recwarn):
+    for _ in range(2):
+        probe("Undescribed", 5, reference_point=(0, 0)).close()
+    assert sum("render_modes" in str(each.message) for each in recwarn) == 1

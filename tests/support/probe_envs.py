@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import random
 import signal
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
@@ -387,6 +387,12 @@ class Ball(gymnasium.Env):
         return np.zeros(1), action / max(1.0, float(np.linalg.norm(action))), False, False, {}
 
 
+class Undescribed(Counter):
+    """Gymnasium has something to say about it: its metadata name no render modes."""
+
+    metadata: ClassVar[dict[str, Any]] = {}
+
+
 def register(name: str, entry_point: type[gymnasium.Env], steps: int | None = None, **kwargs: Any) -> None:
     """Register ``probe/<name>`` with a time limit of ``steps``."""
     gymnasium.register(f"probe/{name}", entry_point=entry_point, max_episode_steps=steps, kwargs=kwargs)
@@ -409,6 +415,7 @@ register("Raising-v0", Raising)
 register("Deadly-v0", Deadly)
 register("NotANumber-v0", NotANumber)
 register("Chord-v0", Chord)
+register("Undescribed-v0", Undescribed)
 register("Buttons-v0", Buttons)
 register("Switches-v0", Switches)
 register("Room-v0", Room)

@@ -278,11 +278,18 @@ def registered_spec(env_id: str) -> gymnasium.envs.registration.EnvSpec:
     return replace(spec, kwargs={**spec.kwargs, **name.options})
 
 
+_MADE: set[str] = set()
+"""Ids of which this process has made an environment."""
+
+
 def make_env(env_id: str, **options: Any) -> gymnasium.Env:
     """One environment without a time limit: the batch counts steps itself."""
     try:
         with warnings.catch_warnings(), made_alike():
             warnings.filterwarnings("ignore", message=_NOISE)
+            if env_id in _MADE:  # what there is to say about it has been said, a hundred environments ago
+                warnings.simplefilter("ignore")
+            _MADE.add(env_id)
             # The batch sees to the order of resets and steps itself.
             spec = replace(registered_spec(env_id), order_enforce=False)
             if isinstance(spec.entry_point, str):
