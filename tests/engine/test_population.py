@@ -9,12 +9,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from ucb_moppo.algos.base import Transitions
 from ucb_moppo.algos.ppo.update import share_left
 from ucb_moppo.config import MoppoConfig, default_settings, override, resolve
 from ucb_moppo.engine.population import Population, by_policy, by_subspace
 from ucb_moppo.errors import RunFormatError
+from ucb_moppo.policy import networks
+from ucb_moppo.policy.networks import orthogonal
 from ucb_moppo.spec import ActionSpec, EnvSpec
 
 K, N, T = 3, 2, 5
@@ -54,6 +57,20 @@ def trained(replicas: int = 1, iterations: int = 2) -> Population:
 def leaves(population: Population) -> dict[str, np.ndarray]:
     """The arrays of the current and of the last good state."""
     return {n: a.copy() for n, a in population.get_state().items() if n.startswith(("policy", "good"))}
+
+
+def test_networks_are_begun_with_one_thread_of_blas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On busy cores two waited for each other for seconds, and large ones rounded otherwise."""
+    seen: list[set[int]] = []
+
+    def look(*args: Any) -> np.ndarray:
+        seen.append({each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"})
+        return orthogonal(*args)
+
+    monkeypatch.setattr(networks, "orthogonal", look)
+    with threadpool_limits(2, user_api="blas"):
+        shared()
+    assert seen == [{1}] * 6  # three layers of the actor and of the critic
 
 
 # --- parting -----------------------------------------------------------------------------------------------

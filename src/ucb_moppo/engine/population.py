@@ -13,6 +13,7 @@ from ucb_moppo.algos.base import State, Transitions
 from ucb_moppo.algos.stacked import arrays_under, copy_state, fill_leaves, finite_policies, name_leaves
 from ucb_moppo.compile_cache import use_compile_cache
 from ucb_moppo.config import MoppoConfig
+from ucb_moppo.cores import one_blas_thread
 from ucb_moppo.engine.probes import make_run_decomposition
 from ucb_moppo.engine.recent import RecentReturns, num_remembered
 from ucb_moppo.engine.rollout import empty_transitions
@@ -47,7 +48,8 @@ class Population:
         use_compile_cache()
         self._config, self._spec, self.subspaces, self.group = config, spec, tuple(subspaces), group
         self.algorithm = make_algorithm(config.ppo, config.num_iterations, spec.num_accrued)
-        self.state = self.algorithm.init_policies(spec, config.seed, self.policy_ids)
+        with one_blas_thread():  # others would only wait for each other, a hundred times as long on busy cores
+            self.state = self.algorithm.init_policies(spec, config.seed, self.policy_ids)
         self._good = copy_state(self.state)
         self.divergences: list[Divergence] = []
         self.iteration = 0
