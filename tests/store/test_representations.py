@@ -17,7 +17,10 @@ import pytest
 from matplotlib.figure import Figure
 from sample_runs import SampleRun, rewrite
 
+from ucb_moppo.decide.bounds import Bounds
+from ucb_moppo.decide.forecast import Episodes, make_forecast
 from ucb_moppo.errors import RunFormatError
+from ucb_moppo.store.front import Front
 from ucb_moppo.store.layout import FRONT, MANIFEST, PROBLEM, STAGE, SUMMARY
 from ucb_moppo.store.picture import shade_dominated
 from ucb_moppo.store.run import Run
@@ -130,6 +133,32 @@ def test_a_policy_says_what_it_is_for_in_one_line(run: Run) -> None:
     shown = Reader(policy._repr_html_())
     assert shown.words[0] == f"Policy {policy.index} for {name}"
     assert shown.words[1:3] == ["speed", f"{policy.expected_returns[0]:,.4g} expected, weight 0.7"]
+
+
+def test_a_front_says_how_large_it_is_and_shows_rows_of_all_of_it() -> None:
+    count = 40
+    front = Front(np.arange(count) % 2, np.full((count, 2), 0.5), np.arange(2.0 * count).reshape(count, 2))
+    assert repr(front) == "Front(40 points, 2 objectives)"
+    shown = Reader(front._repr_html_())
+    assert shown.words[0] == "40 points, 20 of them shown"
+    assert shown.words[1:3] == ["0", "policy 0, weight [0.5, 0.5]: 0, 1"]
+    assert shown.words[-2:] == ["39", "policy 1, weight [0.5, 0.5]: 78, 79"]
+    assert repr(front.take(np.array([3]))) == "Front(1 point, 2 objectives)"
+    assert Reader(front.take(np.zeros(0, int))._repr_html_()).words[0] == "0 points"
+
+
+def test_a_forecast_says_what_to_expect() -> None:
+    """Ten episodes of 0 to 9 and of 5, one of which ended early."""
+    returns = np.stack([np.arange(10.0), np.full(10, 5.0)], axis=1)
+    bounds = Bounds(np.array([4.0, -np.inf]), np.full(2, np.inf))
+    forecast = make_forecast(Episodes(returns, np.full(10, 7), np.arange(10) == 3), ("speed", HOSTILE), bounds)
+    assert repr(forecast) == f"Forecast(10 episodes: speed 4.5, {HOSTILE} 5)"
+    shown = Reader(forecast._repr_html_())
+    assert shown.tags == {"table", "caption", "tbody", "tr", "th", "td"}
+    rows = dict(zip(shown.words[1::2], shown.words[2::2], strict=True))
+    assert rows["speed"] == "4.5 on average, 90% of episodes from 0.45 to 8.55"
+    assert rows["all bounds hold"] == "in 60% of episodes"
+    assert rows["ended early"] == "10%"
 
 
 def test_the_figure_has_every_point_of_the_front_and_its_names(run: Run) -> None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ucb_moppo.decide.bounds import Bounds
 from ucb_moppo.decide.words import in_short
+from ucb_moppo.policy.html import to_html
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 WORST = 0.05
@@ -41,7 +42,7 @@ class Episodes:
         return len(self.returns)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Forecast:
     """What to expect of a policy, by episodes from initial states that nothing was chosen by."""
 
@@ -65,6 +66,23 @@ class Forecast:
     """How often the problem ended the episode before its horizon."""
     steps: NDArray
     """[5] the same quantiles of the length of an episode."""
+
+    def __repr__(self) -> str:
+        means = ", ".join(f"{name} {in_short(mean)}" for name, mean in zip(self.objectives, self.mean, strict=True))
+        return f"Forecast({self.episodes} episodes: {means})"
+
+    def _repr_html_(self) -> str:
+        """Give what a notebook shows."""
+        rows = {
+            name: f"{in_short(mean)} on average, 90% of episodes from {in_short(low)} to {in_short(high)}"
+            for name, mean, low, high in zip(
+                self.objectives, self.mean, self.quantiles[0], self.quantiles[-1], strict=True
+            )
+        }
+        if self.all_hold is not None:
+            rows["all bounds hold"] = f"in {self.all_hold.share:.0%} of episodes"
+        rows["ended early"] = f"{self.ended_early.share:.0%}"
+        return to_html(f"What {self.episodes} fresh episodes came to", rows)
 
     def to_json(self) -> dict[str, Any]:
         """Numbers and names alone."""

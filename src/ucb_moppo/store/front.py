@@ -10,12 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucb_moppo.errors import RunFormatError
+from ucb_moppo.policy.html import numbers, to_html
 
 MAX_INDEX = 2**31
 """No run has so many policies."""
+MAX_SHOWN = 20
+"""Points that a notebook shows of a front."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Front:
     """Evaluated (policy, weight) pairs, a row each. All objectives are maximised.
 
@@ -32,6 +35,21 @@ class Front:
 
     def __len__(self) -> int:
         return len(self.policy)
+
+    def __repr__(self) -> str:
+        return f"Front({self._size()}, {self.returns.shape[1]} objectives)"
+
+    def _size(self) -> str:
+        return "1 point" if len(self) == 1 else f"{len(self)} points"
+
+    def _repr_html_(self) -> str:
+        """Give what a notebook shows: rows spread over the whole front."""
+        shown = np.unique(np.linspace(0, len(self) - 1, min(len(self), MAX_SHOWN)).round().astype(int))
+        rows = {
+            f"{row}": f"policy {policy}, weight [{numbers(weight.tolist(), 3)}]: {numbers(returns.tolist(), 5)}"
+            for row, policy, weight, returns in zip(shown.tolist(), *self.take(shown), strict=True)
+        }
+        return to_html(self._size() + (f", {len(rows)} of them shown" if len(rows) < len(self) else ""), rows)
 
     def __iter__(self) -> Iterator[NDArray]:
         return iter((self.policy, self.weights, self.returns))
