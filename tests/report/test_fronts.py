@@ -120,6 +120,14 @@ def test_parallel_axes_stand_in_the_order_of_the_objectives_with_their_limits():
     assert [said[j, "bottom"] for j in range(4)] == best
 
 
+def test_no_word_under_a_parallel_axis_is_broken():
+    axes = Figure().subplots()
+    names = ["protein", "carbohydrates", "fats", "vitamins and minerals"]
+    parallel_coordinates(axes, POINTS, names, ["red", "blue", "lime"])
+    shown_names = [label.get_text() for label in axes.get_xticklabels()]
+    assert shown_names == ["protein", "carbohydrates", "fats", "vitamins and\nminerals"]
+
+
 def test_parallel_coordinates_of_several_fronts_have_one_scale():
     limits = np.array([[0.0, 0.0, 0.0, -5.0], [8.0, 40.0, 10.0, 0.0]])
     _, segments = drawn_lines(draw_parallel(limits=limits))

@@ -2,15 +2,18 @@
 
 import csv
 import io
+import json
 import re
 
 import pytest
-from sample_runs import SampleRun
+from sample_runs import SampleRun, rewrite
 
+from ucb_moppo.report.benchmark import overview_table
 from ucb_moppo.report.cells import NONE
 from ucb_moppo.report.load import load_all
 from ucb_moppo.report.paper import METHOD_PROTOCOLS, published, published_class_c
 from ucb_moppo.report.paper_table import paper_table
+from ucb_moppo.report.protocols import protocol_class
 from ucb_moppo.report.sections import make_sections
 from ucb_moppo.report.table import to_csv
 
@@ -134,3 +137,40 @@ def test_class_c_says_which_c_morl_is_which():
     assert "1,000 steps an episode" in recomputed
     assert printed.startswith("printed for C-MORL")
     assert published_class_c("mo-swimmer-v5") == []
+
+
+@pytest.mark.parametrize(
+    ("problem", "protocol", "horizon", "own"),
+    [
+        ("mo-hopper-2obj-v5", "cmorl", 500, 100),
+        ("mo-hopper-v5", "cmorl", 500, 10),
+        ("Swimmer-v2", "gymnasium", 1000, 99),  # the first lattice of two objectives with 100 weights
+        ("Walker2d-v2", "pgmorl", 500, 99),
+    ],
+)
+def test_a_utility_over_other_weights_is_of_no_published_protocol(tmp_path, problem, protocol, horizon, own):
+    """With 7 divisions EU is a mean over other weights: never beside printed numbers, nor in the CSV."""
+    usual, other = (
+        SampleRun(problem=problem, horizon=horizon, settings={"protocol": protocol} | more).write(tmp_path / name)
+        for name, more in (("usual", {}), ("other", {"utility_divisions": 7}))
+    )
+    (section,) = make_sections(load_all([usual]))
+    assert section.first.utility_divisions == own
+    assert paper_table(section).rows[0][1] == "this report, 1 seed"
+    (section,) = make_sections(load_all([other]))
+    table = paper_table(section)
+    assert not any(row[1].startswith("this report") for row in table.rows)
+    assert "this report" not in to_csv(table)
+    assert "weights of EU" in table.note
+    assert overview_table([section]).columns == ("problem", "", "ucb")
+    assert [row[4] for row in overview_table([section]).plain[1]] == [None, None]
+
+
+def test_a_run_that_does_not_say_its_weights_has_the_usual_ones(tmp_path):
+    """Two objectives: 99 divisions are the fewest with 100 weights."""
+    path = SampleRun(problem="Swimmer-v2").write(tmp_path / "old")
+    config = json.loads((path / "config.json").read_text())
+    del config["utility_divisions"]
+    rewrite(path, "config.json", json.dumps(config).encode())
+    (run,) = load_all([path])
+    assert (run.utility_divisions, protocol_class(run)) == (99, "B")

@@ -22,6 +22,8 @@ from ucb_moppo.report.style import (
     group_colours,
     new_figure,
     style_groups,
+    weight_key,
+    wrap_name,
 )
 from ucb_moppo.report.weight_search import selection_picture, surrogate_picture
 
@@ -114,3 +116,15 @@ def test_numbers_that_cannot_be_drawn_are_refused_by_name():
     axes.text(1e35, 0.5, "far away")
     with pytest.raises(RunFormatError, match=r"the picture far cannot be drawn"):
         draw_picture(Picture("far", "", "", figure))
+
+
+def test_names_are_wrapped_between_words_alone():
+    assert wrap_name("carbohydrates") == "carbohydrates"
+    assert wrap_name("forward speed of the body") == "forward\nspeed of the\nbody"
+    assert wrap_name("incomprehensibilities saved", 16) == "incomprehensibilities\nsaved"
+
+
+def test_the_key_of_weights_has_whole_words():
+    axes = new_figure(3, 3).subplots()
+    weight_key(axes, ["carbohydrates", "fats", "water"])
+    assert [text.get_text() for text in axes.texts] == ["carbohydrates", "fats", "water", "dominated"]

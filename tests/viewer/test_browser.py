@@ -162,6 +162,26 @@ def test_nine_objectives_are_seen_as_lines_or_by_pairs(page, tmp_path):
         page.wait_for_function("() => document.querySelector('#front .infolayer').textContent.includes('safety')")
 
 
+def test_every_axis_of_nine_has_its_name_and_no_two_lie_over_each_other(page, tmp_path):
+    """With limits of −12,345.6 … 0 words in a usual size would be turned, and the last one would be left out."""
+    returns = 12345.6 * (np.eye(9) - 1)[None]
+    run = SampleRun.showing(returns, returns).write(tmp_path / "nine")
+    boxes = (
+        "id => Array.from(document.querySelectorAll(`#${id} .xtick text`)).map(e => [e, e.getBoundingClientRect()])"
+        ".map(([e, b]) => [getComputedStyle(e).display, e.textContent, b.left, b.right])"
+    )
+    with served(run) as address:
+        open_page(page, address)
+        page.wait_for_selector("#history .main-svg")
+        for graph in ("front", "history"):
+            page.wait_for_function(f"() => ({boxes})('{graph}').length === 9")
+            shown, words, left, right = zip(*page.evaluate(boxes, graph), strict=True)
+            assert "none" not in shown
+            assert words[8] == "beauty-1.235e+04 …0"
+            assert all(one < other for one, other in zip(right, left[1:], strict=False))
+            assert right[8] <= page.evaluate(f"document.getElementById('{graph}').getBoundingClientRect().right")
+
+
 def test_a_second_run_is_laid_over(page, swimmer, tmp_path):
     other = replace(SWIMMER, radius=120.0).write(tmp_path / "other")
     with served(swimmer, other) as address:

@@ -1,5 +1,7 @@
 """What the plots of the page show, where a person would be misled otherwise."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sample_runs import SampleRun
@@ -13,6 +15,7 @@ from ucb_moppo.report.load import load_data
 from ucb_moppo.report.style import weight_colours
 from ucb_moppo.viewer import figures
 from ucb_moppo.viewer.choice import choose
+from ucb_moppo.viewer.page_layout import history_card
 
 
 @pytest.mark.parametrize("num_objectives", [2, 3])
@@ -46,3 +49,50 @@ def test_the_words_of_the_outer_axes_have_room(tmp_path):
         low, high = figure.layout.xaxis.range
         assert low <= -0.3
         assert high >= 4.3
+
+
+def test_no_name_of_many_axes_is_left_out_or_broken(tmp_path):
+    """Plotly leaves out a turned name that would not fit: here none is, and lines are short enough to stand."""
+    assert figures.name_axes(["carbohydrates", "jump height of it"], np.array([[0.0, -1.5], [2e4, 3.25]])) == [
+        "carbohydrates<br>0 … 2e+04",
+        "jump height<br>of it<br>-1.5 … 3.25",
+    ]
+    data = load_data(SampleRun(num_objectives=9, num_policies=9).write(tmp_path / "nine"))
+    for figure in (
+        figures.front_figure(data, choose(data, np.full(9, 1 / 9)), []),
+        figures.history_figure(data, 1),
+    ):
+        axis = figure.layout.xaxis
+        assert (axis.ticklabeloverflow, axis.tickfont.size) == ("allow", 10)
+        assert axis.ticktext == tuple(f"{name}<br>0 …<br>100" for name in data.objectives)
+
+
+@pytest.mark.parametrize("num_objectives", [3, 5])
+def test_the_front_never_leaves_its_axes_while_it_grows(tmp_path, num_objectives):
+    """A point of the first evaluation lies at −50, one of the newest front, measured anew, at 300."""
+    weights = simplex_lattice(num_objectives, 1)
+    first, last = 10 * weights, 100 * weights
+    first[0, 1] = -50
+    run = SampleRun.showing(first[None], last[None])
+    data = load_data(run.write(tmp_path / "run"))
+    data = replace(data, points=replace(data.points, returns=3 * data.front))
+    low, high = figures.history_extent(data)
+    assert low.tolist() == [0, -50, *[0] * (num_objectives - 2)]
+    assert high.tolist() == [300] * num_objectives
+    for index in (0, 1):
+        figure = figures.history_figure(data, index)
+        for trace in figure.data:
+            for values, axis in ((trace.x, "xaxis"), (trace.y, "yaxis")):
+                name = axis + (trace[axis[0] + "axis"] or axis[0])[1:]
+                below, above = figure.layout[name].range
+                assert np.nanmin(values) >= below
+                assert np.nanmax(values) <= above
+
+
+def test_the_page_says_what_its_curve_is_measured_by(tmp_path):
+    measured, chosen = (
+        str(history_card(load_data(SampleRun(settings={"held_out": number}).write(tmp_path / str(number)))))
+        for number in (10, 0)
+    )
+    assert "Curves are measured by the episodes that stages choose by" in measured
+    assert "Curves are" not in chosen

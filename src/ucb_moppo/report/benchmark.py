@@ -26,7 +26,7 @@ from ucb_moppo.report.statistics import (
 )
 from ucb_moppo.report.table import Table
 from ucb_moppo.report.versus import Versus, versus_table
-from ucb_moppo.report.words import trained_steps
+from ucb_moppo.report.words import BY_STAGES, trained_steps
 
 SHARES = (0.5, 0.75, 0.9, 0.95)
 """Of the best hypervolume, to which the way is measured."""
@@ -210,7 +210,7 @@ def efficiency_table(section: Section) -> Table:
         f"Environment steps and seconds to shares of the best hypervolume on {section.title}",
         ("method", *heads),
         tuple(rows),
-        f"Shares of {best}, the best HV of any evaluation here, by the episodes that stages choose by "
+        f"Shares of {best}, the best HV of any evaluation here, {BY_STAGES} "
         "(so are curves; final tables are of held-out ones). Counted are all environment steps (training, "
         "pre-training, evaluation) up to the first evaluation that has reached the share; nothing is interpolated. "
         "Median over seeds, with how many of them reached it; a seed that did not counts as later than all that "

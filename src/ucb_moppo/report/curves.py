@@ -25,6 +25,7 @@ from ucb_moppo.report.style import (
     steps_axis,
     style_groups,
 )
+from ucb_moppo.report.words import describe_curves
 
 CURVE_TITLES = {"hypervolume": "hypervolume", "expected_utility": "expected utility", "sparsity": "sparsity"}
 CHARACTER_WIDTH = 0.0105
@@ -42,6 +43,7 @@ def indicators_picture(run: RunData) -> Picture:
         steps_axis(axes)
     title = f"Quality of the front over training, {run.problem}, method {run.method}"
     caption = "Hypervolume and expected utility: more is better. Sparsity: for comparison with older papers only."
+    caption = f"{caption} {describe_curves(run)}".strip()
     return finish_picture(figure, f"indicators-{run.name}", title, caption, [run])
 
 

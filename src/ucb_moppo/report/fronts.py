@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
@@ -33,7 +32,9 @@ from ucb_moppo.report.style import (
     style_groups,
     weight_colours,
     weight_key,
+    wrap_name,
 )
+from ucb_moppo.report.words import describe_curves
 from ucb_moppo.store.pairs import PointLayer, draw_pairs, pairs_size
 
 NUM_PANELS = 8
@@ -137,7 +138,7 @@ def parallel_coordinates(
         for level, value, side in ((0, limits[0, j], "top"), (1, limits[1, j], "bottom")):
             axes.text(j, level + (0.03 if level else -0.03), f"{value:.4g}", ha="center", va=side, fontsize=7)
     axes.set(xlim=(-0.4, m - 0.6), ylim=(-0.12, 1.12), yticks=[])
-    axes.set_xticks(range(m), [textwrap.fill(name, 12) for name in objectives])
+    axes.set_xticks(range(m), [wrap_name(name) for name in objectives])
     axes.grid(False)
     for side in ("left", "bottom"):
         axes.spines[side].set_visible(False)
@@ -170,6 +171,7 @@ def growth_picture(run: RunData) -> Picture:
     caption = "Evaluations at evenly spaced stages, and the hypervolume of all of them."
     if len(run.objectives) > 3:
         caption += " A line is a point of the front, in the colour of its largest weight."
+    caption = f"{caption} {describe_curves(run)}".strip()
     return finish_picture(figure, f"growth-{run.name}", title, caption, [run])
 
 
@@ -199,7 +201,7 @@ def _colour_bar(figure: Figure, panels: list[Axes], run: RunData, limits: NDArra
 def _number_axes(figure: Figure, objectives: Sequence[str]) -> None:
     """The names of numbered axes, each in the colour of lines whose weight is largest there."""
     handles = [
-        Line2D([], [], color=objective_colour(j), label=f"{j + 1} {textwrap.fill(name, 16)}")
+        Line2D([], [], color=objective_colour(j), label=f"{j + 1} {wrap_name(name, 16)}")
         for j, name in enumerate(objectives)
     ]
     legend_beside(figure, handles=handles, title="axis")

@@ -81,7 +81,8 @@ def _paper_note(theirs: Sequence[Published], own: str | None) -> str:
     parts += [f"Protocol {name}: {PROTOCOLS[name]}." for name in protocols]
     if own not in protocols:
         parts.append(
-            "These runs have another horizon, reference point or discount, so their numbers have no column here."
+            "These runs have another horizon, reference point, discount or weights of EU, so their numbers have no "
+            "column here."
         )
     return " ".join(parts)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ucb_moppo.config import RunSettings
+from ucb_moppo.config.measuring import decide_measuring
 from ucb_moppo.report.runs import ComparedRun
 
 USUAL_PROTOCOL = "gymnasium"
@@ -25,9 +27,19 @@ def describe_discount(discount: float) -> str:
 
 
 def protocol_class(run: ComparedRun) -> str | None:
-    """The class a run's numbers belong to: A is PGMORL's, B that of the paper's MOPPO columns, C C-MORL's."""
+    """The class a run's numbers belong to: A is PGMORL's, B that of the paper's MOPPO columns, C C-MORL's.
+
+    One whose expected utility is over other weights than the protocol's belongs to none.
+    """
     config, references = run.config, set(run.reference_point)
     if len(references) != 1:
         return None
     protocol, horizon = str(config.get("protocol", USUAL_PROTOCOL)), int(config.get("horizon") or 0)
-    return PROTOCOL_CLASSES.get((protocol, horizon, references.pop(), run.discount))
+    found = PROTOCOL_CLASSES.get((protocol, horizon, references.pop(), run.discount))
+    return found if found and run.utility_divisions == divisions_under(protocol, run) else None
+
+
+def divisions_under(protocol: str, run: ComparedRun) -> int:
+    """Divisions of the lattice that the protocol has for the expected utility of a run's problem."""
+    settings = RunSettings(problem=run.problem, protocol=protocol)
+    return int(decide_measuring(settings, len(run.objectives))["utility_divisions"])

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ucb_moppo import registry
 from ucb_moppo.errors import ConfigError
 from ucb_moppo.objectives.utility import Goal
+from ucb_moppo.objectives.weights import even_divisions
 from ucb_moppo.store.front import Front, measured_rows, measured_values
 from ucb_moppo.store.records import describe_utility
 from ucb_moppo.store.run import Run
@@ -67,6 +68,11 @@ class ComparedRun:
         """Of the returns it was evaluated by; older runs do not say and are undiscounted."""
         name = "evaluation_discount"
         return float(self.summary.get(name) or self.config.get(name) or 1.0)
+
+    @property
+    def utility_divisions(self) -> int:
+        """Of the lattice of weights of its expected utility; older runs do not say and have the usual one."""
+        return self.config.get("utility_divisions") or even_divisions(len(self.objectives))
 
     @property
     def utility(self) -> str:

@@ -96,7 +96,7 @@ def _conditions(run: ComparedRun) -> str:
 def _utility_of(run: ComparedRun) -> str:
     """How the expected utility was measured, where it is not as usual."""
     usual = even_divisions(len(run.objectives))
-    divisions = run.config.get("utility_divisions") or usual
+    divisions = run.utility_divisions
     steps = "" if divisions == usual else f", utility over steps of 1/{divisions}"
     return f"{steps}, utility {run.utility}" if run.utility else steps
 

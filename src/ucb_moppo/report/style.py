@@ -111,6 +111,11 @@ def draw_picture(picture: Picture) -> tuple[bytes, str]:
     return drawn.getvalue(), text.getvalue()
 
 
+def wrap_name(name: str, width: int = 12) -> str:
+    """A name in lines of about ``width`` characters; a longer word stays whole."""
+    return textwrap.fill(name, width, break_long_words=False)
+
+
 def steps_axis(axes: Axes, label: str = "training steps") -> None:
     """Steps as 500k and 2M."""
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
@@ -182,7 +187,7 @@ def weight_key(axes: Axes, objectives: Sequence[str]) -> None:
     )
     for corner, objective, spot in zip(corners, objectives, spots, strict=True):
         down = 0.1 if spot["va"] == "bottom" else -0.1
-        axes.text(corner[0], corner[1] + down, textwrap.fill(objective, 12), fontsize=7, **spot)
+        axes.text(corner[0], corner[1] + down, wrap_name(objective), fontsize=7, **spot)
     axes.scatter([0.0], [-0.95], s=12, color=DOMINATED, linewidths=0)
     axes.text(0.12, -0.95, "dominated", fontsize=7, va="center")
     axes.set(aspect="equal", xlim=(-0.5, 1.5), ylim=(-1.1, 1.45), title="colour: weight")

@@ -21,6 +21,8 @@ STATES_OF_MANY = {
     "timed out": "ended by a limit of time",
     "ended early": "ended early",
 }
+BY_STAGES = "by the episodes that stages choose by"
+"""What the curve of any run is measured by."""
 TRAINED = ("training_steps", "pretraining_steps")
 
 
@@ -72,6 +74,16 @@ def describe_state(summary: Mapping[str, Any]) -> str:
     if summary.get("stopped"):
         return f"ended early by {summary['stopped']}"
     return "finished" if summary.get("finished") else "still training, or stopped early"
+
+
+def describe_curves(run: ComparedRun) -> str:
+    """Say why a curve may end elsewhere than what its run reports; nothing where no episodes are held out."""
+    if not run.config.get("held_out"):
+        return ""
+    return (
+        f"Curves are measured {BY_STAGES}; the numbers of a finished run, which may differ, by held-out ones and, "
+        "where its budget allows, on more weights."
+    )
 
 
 def trained_steps(groups: Sequence[Group]) -> str:

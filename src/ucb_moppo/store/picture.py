@@ -22,6 +22,7 @@ from ucb_moppo.store.records import describe_hypervolume, describe_utility
 
 if TYPE_CHECKING:
     from ucb_moppo.store.found import Found
+    from ucb_moppo.store.front import Front
 
 PLAIN_TEXT: dict[Any, Any] = {"text.parse_math": False, "text.usetex": False, "axes.formatter.use_mathtext": False}
 """Words as they are: names come from files, and a $ in one is a dollar."""
@@ -67,10 +68,11 @@ def make_figure(run: Found) -> Figure:
         objectives, stands = found["objectives"], run.confirmed()
         ring: dict[str, Any] = {"s": 18, "facecolors": "none", "edgecolors": "0.6", "linewidths": 0.8}
         colours: dict[str, Any] = {"c": front.weights[stands, 0], "vmin": 0, "vmax": 1}
+        dominated = {"label": "dominated"} if count_drawn(everything) > count_drawn(front) else {}
         figure, panels = draw_panels(
             objectives,
             [
-                PointLayer(everything.returns, {"s": 12, "color": "0.75", "label": "dominated"}),
+                PointLayer(everything.returns, {"s": 12, "color": "0.75", **dominated}),
                 *([] if stands.all() else [PointLayer(front.returns[~stands], ring | {"label": "not confirmed"})]),
                 PointLayer(front.returns[stands], {"s": 34, "label": "front", "zorder": 3, **colours}),
             ],
@@ -84,6 +86,11 @@ def make_figure(run: Found) -> Figure:
         add_legend(figure, panels[0], matrix=len(objectives) > 3)
         figure.suptitle(make_title(found), fontsize=10)
     return figure
+
+
+def count_drawn(points: Front) -> int:
+    """How many points can be drawn; those of a policy that diverged cannot."""
+    return int(np.isfinite(points.returns).all(axis=1).sum())
 
 
 def draw_panels(objectives: Sequence[str], layers: Sequence[PointLayer]) -> tuple[Figure, list[Axes]]:

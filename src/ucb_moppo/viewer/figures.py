@@ -14,11 +14,13 @@ from plotly.subplots import make_subplots
 from ucb_moppo.objectives.pareto import nondominated
 from ucb_moppo.report.interactive import CAMERA
 from ucb_moppo.report.runs import RunData
-from ucb_moppo.report.style import weight_colours
+from ucb_moppo.report.style import weight_colours, wrap_name
 from ucb_moppo.viewer.choice import Choice
 
 FRONT_COLOUR, DOMINATED_COLOUR, CHOSEN_COLOUR, NEIGHBOUR_COLOUR = "#0072B2", "#c9c9c9", "#D50032", "#222222"
 OTHER_COLOUR = "#8E24AA"  # no mixture of the colours that weights have
+FEW_AXES = 5
+"""So many parallel axes have room for their words in a usual size."""
 LAYOUT: dict[str, Any] = {
     "template": "plotly_white",
     "margin": {"l": 60, "r": 20, "t": 36, "b": 56},
@@ -207,7 +209,7 @@ def front_limits(data: RunData, other: tuple[RunData, Choice] | None) -> NDArray
 
 
 def parallel_figure(objectives: Sequence[str], layers: Sequence[Layer], limits: NDArray) -> go.Figure:
-    """Parallel coordinates: an axis per objective from the worst to the best on the front, a line per point."""
+    """Parallel coordinates: an axis per objective between its ``limits`` [2, m], a line per point."""
     span = np.where(limits[1] > limits[0], limits[1] - limits[0], 1.0)
     figure = go.Figure()
     for layer in layers:
@@ -229,11 +231,25 @@ def parallel_figure(objectives: Sequence[str], layers: Sequence[Layer], limits: 
                 hovertemplate="%{customdata:,.4g}<extra>" + layer["name"] + "</extra>",
             )
         )
-    ticks = [f"{name}<br>{low:.4g} … {high:.4g}" for name, low, high in zip(objectives, *limits, strict=True)]
     ends = [-0.3, len(objectives) - 0.7]  # room for the words under the first and the last axis
-    figure.update_xaxes(tickvals=list(range(len(objectives))), ticktext=ticks, range=ends)
+    figure.update_xaxes(
+        tickvals=list(range(len(objectives))),
+        ticktext=name_axes(objectives, limits),
+        range=ends,
+        tickfont={"size": 12 if len(objectives) <= FEW_AXES else 10},
+        ticklabeloverflow="allow",  # else plotly leaves out a name that it has turned and that would not fit
+    )
     figure.update_yaxes(tickvals=[0, 1], ticktext=["worst", "best"], range=[-0.05, 1.05])
     return figure.update_layout(**LAYOUT)
+
+
+def name_axes(objectives: Sequence[str], limits: NDArray) -> list[str]:
+    """What stands under parallel axes: a name and its limits [2, m], in narrow lines where there are many."""
+    gap = " … " if len(objectives) <= FEW_AXES else " …<br>"
+    return [
+        "<br>".join([*wrap_name(name).splitlines(), f"{low:.4g}{gap}{high:.4g}"])
+        for name, low, high in zip(objectives, *limits, strict=True)
+    ]
 
 
 def _line_colour(layer: Layer) -> str:
@@ -255,7 +271,7 @@ def history_figure(data: RunData, index: int) -> go.Figure:
             {"name": "newest front", "points": data.front, "text": None, "marker": {"color": DOMINATED_COLOUR}},
             {"name": "then", "points": returns[front], "text": None, "marker": {"color": FRONT_COLOUR}},
         ]
-        return parallel_figure(data.objectives, layers, front_limits(data, None))
+        return parallel_figure(data.objectives, layers, history_extent(data))
     text = [_describe(k, w) for k, w in zip(policy, weights, strict=True)]
     then = {"size": 8, "color": _colours(weights[front])}
     layers = [
@@ -275,10 +291,16 @@ def history_figure(data: RunData, index: int) -> go.Figure:
     return figure
 
 
+def history_extent(data: RunData) -> NDArray:
+    """[2, m] lowest and highest of all evaluations' fronts and the newest: axes stay while the stage changes."""
+    fronts = [one.returns[nondominated(one.returns)] for one in data.history]
+    points = np.concatenate([*fronts, data.front])
+    return np.stack([points.min(0), points.max(0)])
+
+
 def history_limits(data: RunData) -> NDArray:
-    """[2, m] around the fronts of all evaluations, so that the axes stay while the stage changes."""
-    points = np.concatenate([one.returns[nondominated(one.returns)] for one in data.history])
-    low, high = points.min(0), points.max(0)
+    """[2, m] around the fronts of all evaluations and the newest, with a margin."""
+    low, high = history_extent(data)
     margin = np.where(high > low, 0.06 * (high - low), 1.0)
     return np.stack([low - margin, high + margin])
 

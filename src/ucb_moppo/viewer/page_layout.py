@@ -12,7 +12,7 @@ from ucb_moppo.objectives.indicators import HYPERVOLUME_ERROR
 from ucb_moppo.report.cells import number, number_with_error
 from ucb_moppo.report.protocols import describe_discount
 from ucb_moppo.report.runs import RunData
-from ucb_moppo.report.words import describe_state
+from ucb_moppo.report.words import describe_curves, describe_state
 from ucb_moppo.viewer.choice import Choice, Neighbour
 from ucb_moppo.viewer.elements import (
     GRAPH,
@@ -115,7 +115,7 @@ def slider(data: RunData, objective: int, share: float) -> Component:
 
 
 def history_card(data: RunData) -> Component:
-    last = len(data.metrics) - 1
+    last, words = len(data.metrics) - 1, describe_curves(data)
     control = dcc.Input(id="stage", type="range", min=0, max=last, step=1, value=last)
     return card(
         "How the front grew",
@@ -123,6 +123,7 @@ def history_card(data: RunData) -> Component:
             html.Label([html.Span("training stage"), control, html.Output(id="stage-shown")], className="scrubber"),
             dcc.Graph(id="history", config=GRAPH, style={"height": "21rem"}),
             dcc.Graph(id="curve", config=GRAPH, style={"height": "15rem"}),
+            *([quiet(words)] if words else []),
         ],
     )
 
