@@ -106,6 +106,23 @@ def test_a_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest
     assert why_unusable(folder) == f"{folder} belongs to another user"
 
 
+def test_a_folder_that_is_not_there_is_judged_by_where_it_would_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = make_private(tmp_path / "shared")
+    folder = shared / "ours" / "kernels"
+    assert why_unusable(folder) == ""
+    shared.chmod(0o1777)  # like /tmp: what is made there stays ours
+    assert why_unusable(folder) == ""
+    shared.chmod(0o777)
+    assert why_unusable(folder) == f"others can write to {shared}: chmod go-w it"
+    shared.chmod(0o700)
+    monkeypatch.setattr(os, "access", lambda path, mode: path != shared)
+    assert why_unusable(folder) == f"{shared} cannot be written to"
+    (shared / "ours").write_text("a file")
+    assert why_unusable(folder) == f"{shared / 'ours'} is no folder"
+
+
 def test_links_are_followed_before_anything_is_judged(tmp_path: Path) -> None:
     real = make_private(tmp_path / "above" / "real")
     (tmp_path / "link").symlink_to(real)

@@ -114,7 +114,18 @@ def test_the_viewer_names_everything_it_lacks(monkeypatch: pytest.MonkeyPatch) -
     from ucb_moppo.viewer import serve
 
     monkeypatch.setattr(serve.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match=r"the viewer needs .*dash.*: pip install 'ucb-moppo\[viewer\]'"):
+    with pytest.raises(ConfigError) as fault:
+        use_viewer()
+    assert str(fault.value) == (
+        "the viewer needs dash, plotly, imageio-ffmpeg, which are not installed: pip install 'ucb-moppo[viewer]'"
+    )
+
+
+def test_of_one_thing_it_is_said_that_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ucb_moppo.viewer import serve
+
+    monkeypatch.setattr(serve.importlib.util, "find_spec", lambda name: None if name == "dash" else name)
+    with pytest.raises(ConfigError, match="the viewer needs dash, which is not installed: pip"):
         use_viewer()
 
 

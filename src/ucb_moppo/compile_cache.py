@@ -87,10 +87,17 @@ def make_private(folder: Path) -> Path:
 
 
 def why_unusable(folder: Path) -> str:
-    """Why code is not loaded from a folder, whose path has no links in it; empty if nothing stands against it."""
+    """Why code is not loaded from a folder, whose path has no links in it; empty if nothing stands against it.
+
+    One that is not there yet is judged by the nearest that it would be made in, and those above that.
+    """
     if not hasattr(os, "geteuid"):
         return "this system does not say who can write to it"
-    for place in (folder, *folder.parents):
+    places = [place for place in (folder, *folder.parents) if os.path.lexists(place)]
+    nearest = places[0]
+    if not nearest.is_dir():
+        return f"{nearest} is no folder"
+    for place in places:
         status = place.lstat()
         # Of a folder like /tmp (sticky) others can neither rename nor remove what is ours.
         shared = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
@@ -99,10 +106,10 @@ def why_unusable(folder: Path) -> str:
             return f"{place} belongs to another user"
         if shared and not kept:
             return f"others can write to {place}: chmod go-w it"
-    if not os.access(folder, os.W_OK | os.X_OK):
-        return f"{folder} cannot be written to"
-    if shutil.disk_usage(folder).free < MIN_FREE_BYTES:
-        return f"the disk of {folder} is full"
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        return f"{nearest} cannot be written to"
+    if shutil.disk_usage(nearest).free < MIN_FREE_BYTES:
+        return f"the disk of {nearest} is full"
     return ""
 
 

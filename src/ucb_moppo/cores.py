@@ -9,6 +9,8 @@ from functools import lru_cache
 
 from threadpoolctl import ThreadpoolController
 
+from ucb_moppo.errors import ConfigError
+
 LIMIT = "UCB_MOPPO_CORES"
 """Environment variable with the number of cores to use, where it is not known which of them are free."""
 
@@ -24,7 +26,19 @@ def available_cores() -> list[int]:
 
 def at_most(wanted: int) -> int:
     """So many threads, or fewer where cores are counted; where they are named, threads beyond them take turns."""
-    return min(wanted, int(os.environ.get(LIMIT) or wanted))
+    limit = read_limit()
+    return wanted if limit is None else min(wanted, limit)
+
+
+def read_limit() -> int | None:
+    """The number of cores that the environment variable says; None where it says nothing."""
+    said = os.environ.get(LIMIT)
+    if not said:
+        return None
+    with suppress(ValueError):
+        if int(said) >= 1:
+            return int(said)
+    raise ConfigError(f"{LIMIT} is {said!r}; give it a number of cores, at least 1, or unset it to use all of them")
 
 
 def share_cores(cores: Sequence[int], index: int, num_shards: int) -> list[int]:

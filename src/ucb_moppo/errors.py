@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 
@@ -90,9 +90,10 @@ def likeness(name: str, other: str) -> float:
     return difflib.SequenceMatcher(None, other.casefold(), name.casefold()).ratio()
 
 
-def not_installed(what: str, package: str, extra: str, why: str = "which is not installed") -> ConfigError:
-    """The error of something that needs an optional package, with the one line that installs it."""
-    return ConfigError(f"{what} needs {package}, {why}: pip install 'ucb-moppo[{extra}]'")
+def not_installed(what: str, packages: Sequence[str], extra: str, of: str = "ucb-moppo") -> ConfigError:
+    """The error of something that needs optional packages, with the one line that installs them."""
+    why = f"which {'is' if len(packages) == 1 else 'are'} not installed"
+    return ConfigError(f"{what} needs {', '.join(packages)}, {why}: pip install '{of}[{extra}]'")
 
 
 @contextmanager
@@ -101,9 +102,10 @@ def needing(what: str, extra: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as fault:
-        raise not_installed(what, str(fault.name), extra) from fault
+        raise not_installed(what, [str(fault.name)], extra) from fault
     except ImportError as fault:
-        raise not_installed(what, str(fault.name or extra), extra, f"which does not load ({fault})") from fault
+        why = f"which does not load ({fault}): pip install 'ucb-moppo[{extra}]'"
+        raise ConfigError(f"{what} needs {fault.name or extra}, {why}") from fault
 
 
 def require(condition: bool, message: str) -> None:

@@ -217,6 +217,22 @@ def test_a_directory_that_holds_a_run_stays_as_it_is(
     assert contents(run.path) == before
 
 
+def test_a_path_that_cannot_be_written_has_no_run_to_resume(
+    nowhere: Path, run: ucb_moppo.Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (nowhere / "file").write_text("")
+    for words in (
+        ["export", str(run.path), "--weight", "0.5", "0.5", "--out"],
+        ["report", str(run.path), "--out"],
+        trade_arguments("--out"),
+    ):
+        with pytest.raises(SystemExit):
+            cli.main([*words, str(nowhere / "file/new")])
+        said = capsys.readouterr().err
+        assert "check the path and its permissions" in said
+        assert "resume" not in said
+
+
 def test_a_file_is_no_directory(tmp_path: Path) -> None:
     file = tmp_path / "notes.txt"
     file.write_text("mine")

@@ -130,6 +130,22 @@ def test_where_kernels_are_kept_is_told_and_why_not(monkeypatch: pytest.MonkeyPa
     assert describe_kernels() == f"not kept: others can write to {folder}: chmod go-w it"
 
 
+def test_kernels_are_not_promised_where_they_cannot_be_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("JAX_COMPILATION_CACHE_DIR", SETTING):
+        monkeypatch.delenv(name, raising=False)
+    shared = make_private(tmp_path / "shared")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(shared / "cache"))
+    assert describe_kernels().startswith(f"will be kept in {shared / 'cache'}")
+    shared.chmod(0o777)
+    assert describe_kernels() == f"not kept: others can write to {shared}: chmod go-w it"
+    (tmp_path / "file").write_text("of somebody's")
+    monkeypatch.setenv(SETTING, str(tmp_path / "file"))
+    assert describe_kernels() == f"not kept: {tmp_path / 'file'} is no folder"
+    assert list(shared.iterdir()) == []
+
+
 def test_neither_secrets_nor_the_users_name_are_given_away(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("RAY_AUTH_TOKEN", "hunter2")
     monkeypatch.setenv("XLA_FLAGS", "--some")
@@ -146,6 +162,13 @@ def test_cores_and_disk_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert describe_system()["cores"].startswith("1 of ")
     assert describe_system()["cores"].endswith("(UCB_MOPPO_CORES=1)")
     assert describe_disk().keys() == {"here", "temporary files"}
+
+
+def test_a_limit_that_is_no_number_keeps_no_other_fact(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UCB_MOPPO_CORES", "x")
+    found = describe_system()
+    assert "UCB_MOPPO_CORES is 'x'; give it a number of cores" in found["cores"]
+    assert found["python"]
 
 
 @pytest.mark.parametrize(

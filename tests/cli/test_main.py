@@ -340,11 +340,35 @@ def test_version_is_that_of_the_package(capsys: Capture) -> None:
     assert capsys.readouterr().out == f"ucb-moppo {version('ucb-moppo')}\n"
 
 
-@pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"], ["help"]])
 def test_usage_names_the_commands(arguments: list[str], capsys: Capture) -> None:
     cli.main(arguments)
     text = capsys.readouterr().out
     assert all(f"ucb-moppo {command}" in text for command in ("train", "show", "evaluate", "problems"))
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (["evaluate", "run", "--actions"], "('deterministic', 'sampled')"),
+        (["export", "run", "--format"], "('safetensors', 'onnx', 'numpy')"),
+    ],
+)
+def test_a_name_that_is_none_is_answered_with_those_that_can_be_given(
+    words: list[str], names: str, capsys: Capture
+) -> None:
+    for given in ("random", "None"):
+        with pytest.raises(SystemExit):
+            cli.main([*words, given])
+        said = " ".join(capsys.readouterr().err.replace("│", " ").split())
+        assert f"invalid choice '{given}' for argument '{words[-1]}'. Expected one of {names}." in said
+
+
+@pytest.mark.parametrize("port", [-1, 65536, 99999])
+def test_a_port_that_there_is_not_is_refused(port: int, capsys: Capture) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["view", "run", "--port", str(port)])
+    assert f"--port is {port}; it must be from 0 (any free one) to 65535" in capsys.readouterr().err
 
 
 # --- show, evaluate, problems ------------------------------------------------------------------------------

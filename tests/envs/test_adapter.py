@@ -6,13 +6,14 @@ import sys
 import warnings
 from contextlib import closing
 
+import gymnasium
 import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete, MultiBinary
 from numpy.random import mtrand
 
-from ucb_moppo.envs import list_mo_gymnasium_ids, make_batch, make_spec
-from ucb_moppo.envs.adapter import GymBatch, make_env, physics_warning_once, warn_once
+from ucb_moppo.envs import MAX_SHOWN, list_mo_gymnasium_ids, make_batch, make_spec
+from ucb_moppo.envs.adapter import GymBatch, make_env, physics_warning_once, read_names, warn_once
 from ucb_moppo.envs.flattening import MAX_NUMBERS, count_values, describe_observation
 from ucb_moppo.envs.streams import python_draws
 from ucb_moppo.errors import ConfigError, EnvironmentFault, UcbMoppoWarning
@@ -225,6 +226,8 @@ def test_actions_of_another_shape_are_refused():
     ("name", "message"),
     [
         ("Scalar", "has no reward_space: it pays a single reward"),
+        ("Undeclared", r"pays 2 rewards a step but has no reward_space: add `reward_space = Box\(low, high, \(2,"),
+        ("Misnamed", r"pays 2 rewards, but its attribute `objectives` names 3 \(a, b, c\); name 2 there, or leave"),
         ("SecretScalar", "declares 2 objectives but a step paid 1.0"),
         ("Disagreeing", "declares 3 objectives but a step paid"),
         ("Chord", r"actions of Tuple\(Discrete\(2\), Discrete\(2\)\) are not supported; wrap"),
@@ -274,6 +277,41 @@ def test_physics_that_are_not_installed_are_named_with_what_installs_them(monkey
         monkeypatch.delitem(sys.modules, name)
     with pytest.raises(ConfigError, match=r"mo-lunar-lander-v3 needs Box2D.*pip install 'ucb-moppo\[box2d\]'"):
         make_spec("mo-lunar-lander-v3")
+
+
+@pytest.mark.parametrize(("problem", "module", "extra"), [("mo-highway-v0", "highway_env", "highway")])
+def test_modules_that_mo_gymnasium_needs_are_named_with_what_installs_them(problem, module, extra, monkeypatch):
+    monkeypatch.setitem(sys.modules, module, None)  # as if it were not there
+    for name in [name for name in sys.modules if name.startswith(f"mo_gymnasium.envs.{extra}.")]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(ConfigError) as fault:
+        make_spec(problem)
+    assert str(fault.value) == (
+        f"{problem} needs {module}, which is not installed: pip install 'mo-gymnasium[{extra}]'"
+    )
+
+
+def test_a_module_names_the_ids_that_it_registers_nearest_first(tmp_path, monkeypatch):
+    code = "import gymnasium\nclass Hill(gymnasium.Env): ...\n"
+    code += "gymnasium.register('Hill-v0', Hill)\ngymnasium.register('Valley-v0', 'hilly_envs:Hill')\n"
+    (tmp_path / "hilly_envs.py").write_text(code)
+    (tmp_path / "bare_envs.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    for env_id in ("Hill-v0", "Valley-v0"):  # registered by nobody once the test has ended
+        monkeypatch.setitem(gymnasium.registry, env_id, None)
+        del gymnasium.registry[env_id]
+    for asked, registered in (("Hall-v0", "Hill-v0, Valley-v0"), ("Volley-v0@steps=3", "Valley-v0, Hill-v0")):
+        with pytest.raises(ConfigError) as fault:
+            make_batch(f"hilly_envs:{asked}", 1)
+        assert str(fault.value).endswith(f" hilly_envs registers {registered}")
+    with pytest.raises(ConfigError, match=r"'bare_envs:Nothing-v0': Environment `Nothing` doesn't exist\.$"):
+        make_batch("bare_envs:Nothing-v0", 1)
+
+
+def test_of_many_ids_the_nearest_are_named():
+    with pytest.raises(ConfigError, match=r" probe_envs registers probe/Counter-v0, .*, …$") as fault:
+        make_batch("probe_envs:probe/Countr-v0", 1)
+    assert str(fault.value).partition("registers")[2].count("probe/") == MAX_SHOWN
 
 
 @pytest.mark.parametrize(
@@ -500,6 +538,22 @@ def test_what_a_wrapper_declares_counts():
 
 def test_objectives_that_are_no_names_are_numbered():
     assert probe("Counted").spec.objectives == ("objective 1", "objective 2")
+
+
+@pytest.mark.parametrize(
+    ("declared", "names"),
+    [
+        (["speed", "thrift"], ("speed", "thrift")),
+        (("speed", "thrift"), ("speed", "thrift")),
+        ([0.5, 1.5], ()),
+        ({"speed", "thrift"}, ()),  # in no order
+        ("speed", ()),
+        ([], ()),
+        (None, ()),
+    ],
+)
+def test_names_are_a_list_of_words(declared, names):
+    assert read_names(declared) == names
 
 
 def test_a_reference_point_of_the_wrong_length_is_refused():

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from tiny_runs import assert_same, tiny_settings, train_tiny
 
 from ucb_moppo.config import MoppoConfig, override, resolve
-from ucb_moppo.cores import LIMIT, available_cores, can_pin, physics_threads, share_cores
+from ucb_moppo.cores import LIMIT, at_most, available_cores, can_pin, physics_threads, share_cores
 from ucb_moppo.engine.evaluation import Evaluation
 from ucb_moppo.engine.population import Population
 from ucb_moppo.engine.shard import Shard
@@ -159,6 +159,23 @@ def test_a_short_run_stays_in_one_process_and_a_long_one_uses_the_cores() -> Non
     assert choose_executor(long) == ("processes" if cores > 1 else "local")
     assert config(shards=None, steps=400_000, executor="local").shards == 1
     assert config(shards=None, executor="processes").shards == min(3, cores)
+
+
+@pytest.mark.parametrize("said", ["0", "-1", "x", "1.5"])
+def test_a_limit_that_is_no_number_of_cores_is_refused(said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(LIMIT, said)
+    for read in (available_cores, lambda: at_most(2)):
+        with pytest.raises(ConfigError, match=f"{LIMIT} is '{said}'; give it a number of cores, at least 1"):
+            read()
+
+
+def test_a_limit_is_never_more_than_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(LIMIT, "1")
+    assert (len(available_cores()), at_most(2)) == (1, 1)
+    monkeypatch.setenv(LIMIT, "1000000")
+    assert at_most(2) == 2
+    monkeypatch.setenv(LIMIT, "")
+    assert at_most(2) == 2
 
 
 def test_the_largest_shards_have_threads_for_the_cores_lent_to_them(monkeypatch: pytest.MonkeyPatch) -> None:

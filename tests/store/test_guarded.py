@@ -8,7 +8,9 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sample_runs import SampleRun
@@ -177,6 +179,47 @@ def test_a_picture_does_not_go_through_a_link(tmp_path: Path, victim: Path) -> N
 def test_a_file_that_the_user_names_may_have_any_name(root: Path) -> None:
     write_file(root / "10:30 \\ front.csv", b"new")
     assert [path.name for path in root.iterdir()] == ["10:30 \\ front.csv"]
+
+
+# --- what is said of a write that failed -------------------------------------------------------------------
+
+
+def refused(write: Callable[[], Any]) -> str:
+    with pytest.raises(StorageError) as fault:
+        write()
+    return str(fault.value)
+
+
+def test_resuming_is_no_remedy_where_there_is_nothing_to_resume(tmp_path: Path) -> None:
+    """No run at all, one that another process may write, and one that has no checkpoint yet."""
+    (tmp_path / "file").write_bytes(b"")
+    said = refused(lambda: write_file(tmp_path / "file/policy.onnx", b"1"))
+    assert said == (
+        f"cannot write {tmp_path}/file/policy.onnx: Not a directory; check the path and its permissions"
+    )
+    assert "resume" not in refused(lambda: write_below(tmp_path / "file/report", "index.html", b"1"))
+    run = tmp_path / "run"
+    run.mkdir()
+    with locked(run):
+        assert "resume" not in refused(lambda: replace_file(run, "nowhere/front.csv", b"1"))
+    write_checkpoint(run, Checkpoint("00000001-0001", {}, {}))
+    assert "resume" not in refused(lambda: replace_file(run, "videos/1.mp4", b"1"))
+
+
+def test_it_is_one_where_a_run_with_a_checkpoint_is_being_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "run"
+    monkeypatch.chdir(tmp_path)
+    with locked(Path("run")):
+        write_checkpoint(run, Checkpoint("00000001-0001", {}, {}))
+        for root in (run, Path("run")):
+            said = refused(lambda root=root: replace_file(root, "nowhere/front.csv", b"1"))  # type: ignore[misc]
+            assert said == (
+                f"cannot write {root}/nowhere/front.csv: No such file or directory; check the path and its "
+                "permissions, then continue with `ucb-moppo resume`"
+            )
+        assert "resume" not in refused(lambda: write_file(tmp_path / "nowhere/front.csv", b"1"))
 
 
 # --- directories that are gone -----------------------------------------------------------------------------

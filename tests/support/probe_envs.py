@@ -111,6 +111,18 @@ class Scalar(Counter):
         return 1.0
 
 
+class Undeclared(Counter):
+    """Pays two numbers and declares no reward space."""
+
+    reward_space = None  # type: ignore[assignment]
+
+
+class Misnamed(Counter):
+    """Pays two numbers and names three."""
+
+    objectives = ("a", "b", "c")
+
+
 class SecretScalar(Counter):
     """Declares two objectives and pays one number."""
 
@@ -410,6 +422,8 @@ register("Walk-v0", Walk, ends_at=None)
 register("Forgetful-v0", Forgetful, ends_at=None)
 register("Scalar-v0", Scalar)
 register("SecretScalar-v0", SecretScalar)
+register("Undeclared-v0", Undeclared)
+register("Misnamed-v0", Misnamed)
 register("Disagreeing-v0", Disagreeing)
 register("Raising-v0", Raising)
 register("Deadly-v0", Deadly)

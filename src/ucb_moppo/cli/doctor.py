@@ -65,14 +65,18 @@ def without_home(fact: Any) -> Any:
 
 def describe_system() -> dict[str, Any]:
     memory = attempt(lambda: os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    limit = os.environ.get(LIMIT)
     return {
         "ucb-moppo": importlib.metadata.version("ucb-moppo"),
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "platform": platform.platform(),
-        "cores": f"{len(available_cores())} of {os.cpu_count()}" + (f" ({LIMIT}={limit})" if limit else ""),
+        "cores": attempt(describe_cores),
         "memory": in_bytes(memory) if isinstance(memory, int) else memory,
     }
+
+
+def describe_cores() -> str:
+    limit = os.environ.get(LIMIT)
+    return f"{len(available_cores())} of {os.cpu_count()}" + (f" ({LIMIT}={limit})" if limit else "")
 
 
 def describe_packages() -> dict[str, str]:
@@ -143,11 +147,11 @@ def describe_kernels() -> str:
     folder = cache_folder()
     if folder is None:
         return f"not kept: {SETTING}={os.environ.get(SETTING, '')}, or there is no home"
-    if not folder.exists():
-        return f"will be kept in {folder}"
     reason = why_unusable(folder.resolve())
     if reason:
         return f"not kept: {reason}"
+    if not folder.exists():
+        return f"will be kept in {folder}"
     sizes = [entry.stat().st_size for entry in entries(folder)]
     return f"{len(sizes)} in {folder}, {in_bytes(sum(sizes))}"
 

@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from ucb_moppo.store.run import Run
 
 Command = TypeVar("Command")
-HELP, VERSION = ("-h", "--help"), ("-V", "--version")
+HELP, VERSION = ("-h", "--help", "help"), ("-V", "--version")
 
 
 def parse(command: type[Command], argv: Sequence[str], usage: str, default: Command | None = None) -> Command:

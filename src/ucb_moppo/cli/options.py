@@ -8,12 +8,15 @@ from typing import Annotated, Generic, Literal, TypeVar
 
 import tyro
 
-from ucb_moppo.cli.settings_options import executor_choice, hint, named_choice
+from ucb_moppo.cli.settings_options import executor_choice, hint, named_choice, open_choice
 from ucb_moppo.envs import PROTOCOLS
 from ucb_moppo.registry import EXECUTORS
 
 PAPER_COUNTS = (10, 20, 30, 40, 50, 100, 150, 200, 250, 300, 350, 400, 450, 500)
 """Weights per policy in the paper's interpolation study."""
+
+Actions = Literal["deterministic", "sampled"]
+Format = Literal["safetensors", "onnx", "numpy"]
 
 Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff]
 """An option of a command, given or not; a setting, which may be on by default, has a --no-NAME as well."""
@@ -92,7 +95,7 @@ class Evaluate:
     """Episodes per weight that the front is chosen by; their returns are averaged."""
     held_out: Annotated[int | None, hint("as many as in the run")] = None
     """Episodes from other initial states that the front is measured by (0: by those that it is chosen by)."""
-    actions: Annotated[Literal["deterministic", "sampled"] | None, hint("as in the run")] = None
+    actions: Annotated[Actions | None, open_choice(Actions), hint("as in the run")] = None
     """The mean or likeliest action, or one drawn from the policy, as in training; the same draws every time."""
     discount: Annotated[float | None, hint("as in the run")] = None
     """Discount of the returns (1: undiscounted)."""
@@ -254,9 +257,7 @@ class Export:
     """This one of the run's policies, as `ucb-moppo show` counts them; alone, at its only weight on the front."""
     conditioning: Literal["preference", "evaluated"] = "preference"
     """Condition it on the preference, or on the evaluated weight that won, where its returns were measured."""
-    format: Annotated[
-        Literal["safetensors", "onnx", "numpy"] | None, hint("what --out ends in, or else safetensors")
-    ] = None
+    format: Annotated[Format | None, open_choice(Format), hint("what --out ends in, or else safetensors")] = None
     """safetensors: for ucb_moppo.load; onnx: for ONNX runtimes; numpy: a folder that needs nothing of ours."""
     out: Annotated[Path | None, hint("policy.safetensors, policy.onnx or the folder policy")] = None
     """File or folder to write."""

@@ -27,6 +27,19 @@ def hint(default: str) -> Any:
     return tyro.conf.arg(help_behavior_hint=lambda value: f"(default: {default if value in UNSET else value})")
 
 
+def open_choice(literal: Any) -> Any:
+    """One of the names of a Literal, or nothing. tyro itself counts None among the names, and then refuses it."""
+    names = get_args(literal)
+    return tyro.constructors.PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="{" + ",".join(names) + "}",
+        instance_from_str=lambda words: words[0],
+        is_instance=lambda value: value is None or value in names,
+        str_from_instance=lambda value: [str(value)],
+        choices=names,
+    )
+
+
 def named_choice(registry: Registry[Any], what: str, **more: str) -> Any:
     """Help of a setting that names something: what it is for, what may be named, and what each name stands for."""
     names = registry.choices.replace("{", "{" + "".join(f"{name}," for name in more))

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from ucb_moppo.envs.base import ADAPTER_PREFIX, BatchEnv, Step, check_count, check_reference_point
 from ucb_moppo.envs.known import PICTURES, published_objectives, without_version
 from ucb_moppo.envs.mo_mujoco import CMORL_PROBLEMS, MO_PROBLEMS
-from ucb_moppo.envs.naming import read_name
+from ucb_moppo.envs.naming import Name, read_name
 from ucb_moppo.envs.pgmorl import PGMORL_PROBLEMS
 from ucb_moppo.envs.problems import PROBLEMS, MujocoProblem, describe_problem, load_model
 from ucb_moppo.envs.scales import find_scales
-from ucb_moppo.errors import ConfigError, nearest_names
+from ucb_moppo.errors import ConfigError, likeness, nearest_names
 from ucb_moppo.spec import ActionSpec, EnvSpec
 
 __all__ = [
@@ -48,6 +48,8 @@ them up (500), MO-Gymnasium's as C-MORL measures them (500)."""
 
 NUM_TRIALS, MAX_TRIAL_STEPS = 16, 200
 """Episodes of random actions that scales are found by, and steps of each: slow problems are not kept waiting."""
+MAX_SHOWN = 5
+"""Ids of a module that a message names."""
 
 # MuJoCo, Gymnasium and MO-Gymnasium are imported inside the functions: they take a second, and neither the
 # command line's help nor a trained policy needs them.
@@ -197,5 +199,24 @@ def _check_known(problem: str) -> None:
         # Gymnasium names its own, whose rewards are scalars; about a module's ids it knows best.
         name, own = read_name(problem), [*PROBLEMS, *list_mo_gymnasium_ids()]
         remedy = f"one that a program of yours registers is named module:{name.env_id} to be found everywhere"
-        near = fault if name.module else f"{nearest_names(problem, own)} ({remedy})"
-        raise ConfigError(f"unknown problem {problem!r}: {near}") from fault
+        near = f"{nearest_names(problem, own)} ({remedy})"
+        what = f"{fault}{describe_registered(name)}" if name.module else near
+        raise ConfigError(f"unknown problem {problem!r}: {what}") from fault
+
+
+def describe_registered(name: Name) -> str:
+    """A sentence with the ids that a module's package has registered, the nearest first; none if there are none."""
+    import gymnasium
+
+    package = _package(name.module)
+    registered = gymnasium.registry.items()
+    found = [env_id for env_id, spec in registered if _package(_entry_module(spec.entry_point)) == package]
+    found.sort(key=lambda env_id: (-likeness(name.env_id, env_id), env_id))
+    shown = found[:MAX_SHOWN] + ["…"] * (len(found) > MAX_SHOWN)
+    return f" {name.module} registers {', '.join(shown)}" if shown else ""
+
+
+def _entry_module(entry_point: object) -> str:
+    """The module of what an id makes, which is told by its name or at hand."""
+    named = isinstance(entry_point, str)
+    return str(entry_point if named else getattr(entry_point, "__module__", ""))

@@ -11,7 +11,7 @@ import importlib
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
@@ -30,10 +30,13 @@ from ucb_moppo.envs.flattening import describe_action, describe_observation, low
 from ucb_moppo.envs.known import KNOWN, Known, without_version
 from ucb_moppo.envs.naming import read_name
 from ucb_moppo.envs.streams import Streams, made_alike
-from ucb_moppo.errors import ConfigError, EnvironmentFault, UcbMoppoWarning, not_installed
+from ucb_moppo.errors import ConfigError, EnvironmentFault, UcbMoppoWarning, not_installed, require
 from ucb_moppo.spec import EnvSpec
 
 DEFAULT_HORIZON = 1000
+EXTRAS = {"highway_env": "highway"}
+"""What of MO-Gymnasium's is to be installed for a module that one of its environments needs, and that can be beside
+this package (that of mario, whose pictures are too large anyway, wants an older numpy)."""
 _NOT_STARTED = -1
 _NUM_RANDOM_EPISODES = 5
 # Notices about an environment's declarations that its user cannot act on.
@@ -298,7 +301,10 @@ def make_env(env_id: str, **options: Any) -> gymnasium.Env:
                 return gymnasium.make(spec, max_episode_steps=-1, disable_env_checker=True, **options)
     except Exception as fault:
         if isinstance(fault, gymnasium.error.DependencyNotInstalled) and "Box2D" in str(fault):
-            raise not_installed(env_id, "Box2D", "box2d") from fault
+            raise not_installed(env_id, ["Box2D"], "box2d") from fault
+        package = (fault.name or "").partition(".")[0] if isinstance(fault, ModuleNotFoundError) else ""
+        if package in EXTRAS:
+            raise not_installed(env_id, [package], EXTRAS[package], of="mo-gymnasium") from fault
         raise ConfigError(
             f"{env_id} cannot be made: {type(fault).__name__}: {fault}; "
             "check its id, the module before the colon, options after an @ and the packages it needs"
@@ -336,12 +342,10 @@ def describe_env(
     num_objectives = count_objectives(env_id, env)
     limit = horizon or registered_spec(env_id).max_episode_steps or DEFAULT_HORIZON
     known = KNOWN.get(without_version(env_id), Known((), None))
-    names = read_names(declared(env, "objectives", known.objectives))
-    numbered = tuple(f"objective {number + 1}" for number in range(num_objectives))
     point = check_reference_point(reference_point, num_objectives) or known.reference_point
     return EnvSpec(
         name=env_id,
-        objectives=names if len(names) == num_objectives else numbered,
+        objectives=name_objectives(env_id, env, known.objectives, num_objectives),
         action=action,
         horizon=limit,
         reference_point=point or derive_reference_point(env_id, env, limit),
@@ -354,9 +358,24 @@ def declared(env: gymnasium.Env, name: str, otherwise: Any = None) -> Any:
     return env.get_wrapper_attr(name) if env.has_wrapper_attr(name) else otherwise
 
 
+def name_objectives(
+    env_id: str, env: gymnasium.Env, published: tuple[str, ...], num_objectives: int
+) -> tuple[str, ...]:
+    """Names of the objectives [m]: those that the environment says, else the published ones, else numbers."""
+    said = read_names(declared(env, "objectives"))
+    require(
+        len(said) in (0, num_objectives),
+        f"{env_id} pays {num_objectives} rewards, but its attribute `objectives` names {len(said)} "
+        f"({', '.join(said)}); name {num_objectives} there, or leave the attribute out",
+    )
+    numbered = tuple(f"objective {number + 1}" for number in range(num_objectives))
+    return said or (published if len(published) == num_objectives else numbered)
+
+
 def read_names(objectives: Any) -> tuple[str, ...]:
-    """Names of objectives; none where an attribute of that name is something else."""
-    return tuple(map(str, objectives)) if isinstance(objectives, Iterable) else ()
+    """Names of objectives; none where an attribute of that name is something else than a list of words."""
+    listed = isinstance(objectives, list | tuple) and all(isinstance(name, str) for name in objectives)
+    return tuple(map(str, objectives)) if listed else ()
 
 
 def count_objectives(env_id: str, env: gymnasium.Env) -> int:
@@ -364,15 +383,7 @@ def count_objectives(env_id: str, env: gymnasium.Env) -> int:
     space = declared(env, "reward_space")
     shape = getattr(space, "shape", None)
     if shape is None or len(shape) != 1 or shape[0] < 2:
-        found = (
-            "has no reward_space: it pays a single reward"
-            if space is None
-            else f"declares the reward space {space}, which is no vector of two or more numbers"
-        )
-        raise ConfigError(
-            f"{env_id} {found}; pick an environment with a reward_space of two or more objectives, as "
-            "MO-Gymnasium's are, or wrap it in one that has such a reward_space and pays as many"
-        )
+        raise ConfigError(f"{env_id} {describe_lack(env_id, env, space)}")
     paid = next(random_rewards(env_id, env, seed=0))
     if paid.shape != shape:
         raise ConfigError(
@@ -380,6 +391,25 @@ def count_objectives(env_id: str, env: gymnasium.Env) -> int:
             "make its reward_space and its rewards agree"
         )
     return int(shape[0])
+
+
+def describe_lack(env_id: str, env: gymnasium.Env, space: Any) -> str:
+    """What is wrong with a reward space that is no vector, or is not there, and what to do about it."""
+    paid = next(random_rewards(env_id, env, seed=0)) if space is None else np.empty(0)
+    if paid.ndim == 1 and len(paid) >= 2:
+        return (
+            f"pays {len(paid)} rewards a step but has no reward_space: add "
+            f"`reward_space = Box(low, high, ({len(paid)},))` to it, with the least and the most that a step pays"
+        )
+    found = (
+        "has no reward_space: it pays a single reward"
+        if space is None
+        else f"declares the reward space {space}, which is no vector of two or more numbers"
+    )
+    return (
+        f"{found}; pick an environment with a reward_space of two or more objectives, as MO-Gymnasium's are, "
+        "or wrap it in one that has such a reward_space and pays as many"
+    )
 
 
 def derive_reference_point(env_id: str, env: gymnasium.Env, horizon: int) -> tuple[float, ...]:

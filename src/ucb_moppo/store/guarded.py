@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from ucb_moppo.errors import DamagedFileError, StorageError, UnsafeFileError
+from ucb_moppo.errors import DamagedFileError, StorageError, UcbMoppoError, UnsafeFileError
 
 # Neither exists everywhere: where they do, a link that appears after the check is not followed and a pipe
 # does not block.
@@ -270,10 +270,19 @@ def writing(path: Path) -> Iterator[None]:
     except OSError as fault:
         full = fault.errno in (errno.ENOSPC, errno.EDQUOT)
         remedy = "free some space" if full else "check the path and its permissions"
-        reason = fault.strerror or str(fault)
-        raise StorageError(
-            f"cannot write {path}: {reason}; {remedy}, then continue with `ucb-moppo resume`"
-        ) from fault
+        go_on = ", then continue with `ucb-moppo resume`" if can_be_resumed(path) else ""
+        raise StorageError(f"cannot write {path}: {fault.strerror or fault}; {remedy}{go_on}") from fault
+
+
+def can_be_resumed(path: Path) -> bool:
+    """Whether ``path`` is in a run that this process is writing, and that holds a checkpoint to continue from."""
+    from ucb_moppo.store.checkpoint import list_checkpoints  # which imports this module
+
+    here = Path(os.path.abspath(path))
+    runs = [place for place in (here, *here.parents) if str(place) in locked_directories]
+    with suppress(OSError, UcbMoppoError):  # what has gone wrong may be in the way of looking, too
+        return any(list_checkpoints(run) for run in runs)
+    return False
 
 
 def replace_file(root: Path, name: str, data: bytes) -> None:

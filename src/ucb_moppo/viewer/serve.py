@@ -9,16 +9,19 @@ import threading
 import webbrowser
 from pathlib import Path
 
-from ucb_moppo.errors import ConfigError, not_installed
+from ucb_moppo.errors import ConfigError, not_installed, require
 from ucb_moppo.viewer.sources import MAIN, Source, open_sources
 
 NEEDED = {"dash": "dash", "plotly": "plotly", "imageio_ffmpeg": "imageio-ffmpeg"}
+MAX_PORT = 65535
 
 
 def serve(
     run: Path, compare: Path | None = None, *, host: str, port: int, render: bool, open_browser: bool
 ) -> None:
     """Show a run until interrupted."""
+    # A number beyond the last port is not refused by every system: it means another port.
+    require(0 <= port <= MAX_PORT, f"--port is {port}; it must be from 0 (any free one) to {MAX_PORT}")
     check_installed()
     sources = open_sources(run, compare)
     if render:
@@ -41,7 +44,7 @@ def serve(
 def check_installed() -> None:
     missing = [package for module, package in NEEDED.items() if importlib.util.find_spec(module) is None]
     if missing:
-        raise not_installed("the viewer", ", ".join(missing), "viewer")
+        raise not_installed("the viewer", missing, "viewer")
 
 
 def make_token(host: str) -> str:
