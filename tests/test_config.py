@@ -530,7 +530,6 @@ changes = st.fixed_dictionaries(
         "decay": st.booleans(),
         "log_std": st.floats(-3, 1),
         "normalise_observations": st.booleans(),
-        "even_advantages": st.booleans(),
         "policies": st.integers(1, 50),
         "candidates": st.integers(100, 200),
         "pivots": st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=4),

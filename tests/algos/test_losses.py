@@ -14,7 +14,6 @@ from scipy.special import log_softmax
 from ucb_moppo.algos.ppo.losses import (
     clipped_policy_loss,
     entropy,
-    even_advantages,
     generalised_advantages,
     log_probability,
     scalarise,
@@ -230,27 +229,6 @@ def test_value_loss() -> None:
     # Squared errors (1 + 4) and (0 + 9), summed over objectives and averaged over samples: 7.
     values, targets = np.array([[1.0, 2.0], [0.0, 3.0]]), np.array([[0.0, 4.0], [0.0, 0.0]])
     np.testing.assert_allclose(value_loss(values, targets), 7.0)
-
-
-def test_advantages_count_alike_under_every_weight() -> None:
-    """Variances 1/2 and 50 about (3, −1): one weight sees 1 of √½, the other 10 of √50, which is √2 for both."""
-    vectors = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 10.0], [0.0, -10.0]]) + np.array([3.0, -1.0])
-    weights = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
-    found = even_advantages(jnp.asarray(vectors), jnp.asarray(weights))
-    np.testing.assert_allclose(found, np.array([1.0, -1.0, 1.0, -1.0]) * np.sqrt(2), rtol=1e-6)
-    # Half of each: variance (1/2 + 50)/4.
-    mixed = even_advantages(jnp.asarray(vectors), jnp.full((4, 2), 0.5))
-    np.testing.assert_allclose(mixed, np.array([0.5, -0.5, 5.0, -5.0]) / np.sqrt(50.5 / 4), rtol=1e-6)
-
-
-def test_advantages_of_correlated_objectives_vary_by_their_covariance() -> None:
-    rng = np.random.default_rng(0)
-    vectors = rng.normal(size=(500, 3)) @ rng.normal(size=(3, 3))
-    for weight in ([1.0, 0.0, 0.0], [0.2, 0.3, 0.5]):
-        found = even_advantages(jnp.asarray(vectors), jnp.tile(jnp.array(weight), (500, 1)))
-        assert float(jnp.std(found)) == pytest.approx(1.0, rel=1e-5)
-        assert float(jnp.mean(found)) == pytest.approx(0.0, abs=1e-6)
-    np.testing.assert_array_equal(even_advantages(jnp.ones((4, 2)), jnp.full((4, 2), 0.5)), np.zeros(4))
 
 
 def test_standardise() -> None:

@@ -404,12 +404,6 @@ def test_prepared_batch_equals_loops() -> None:
         np.testing.assert_allclose(batch.observation[row], (rollout.observation[t, n] - 3) / 2, rtol=1e-5)
         np.testing.assert_allclose(batch.advantage[row], advantage[t, n] @ weight[n], rtol=1e-4, atol=1e-3)
 
-    evened = prepare_batch(state, rollout, weight, replace(SMALL, even_advantages=True))[1]
-    vectors, weight_of = advantage.reshape(-1, M), np.tile(weight, (T, 1))
-    varied = np.sqrt(np.einsum("bi,ij,bj->b", weight_of, np.cov(vectors.T, bias=True), weight_of))
-    expected = ((vectors - vectors.mean(0)) * weight_of).sum(1) / varied
-    np.testing.assert_allclose(evened.advantage, expected, rtol=1e-3, atol=1e-4)
-
     # 14 returns seen before (mean (1, −2), variance (4, 9)) and as many now: halves of both, and of the shift.
     flat = returns.reshape(-1, M)
     shift = flat.mean(0) - [1.0, -2.0]

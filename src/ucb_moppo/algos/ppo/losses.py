@@ -21,18 +21,6 @@ def scalarise(vectors: Array, weight: Array) -> Array:
     return jnp.sum(vectors * weight, axis=-1)
 
 
-def even_advantages(vectors: Array, weights: Array) -> Array:
-    """w·A over what it varies by under each w: [B, m], [B, m] -> [B].
-
-    The variance of w·A is wᵀCw with C the covariance of A. One scale for all weights lets those count most whose
-    objectives vary most: beside the advantages of running those of saving energy are small.
-    """
-    centred = vectors - vectors.mean(axis=0)
-    covariance = centred.T @ centred / len(vectors)
-    spread = jnp.sqrt(jnp.sum((weights @ covariance) * weights, axis=-1))
-    return scalarise(centred, weights) / (spread + 1e-8)
-
-
 def generalised_advantages(
     rewards: Array,
     values: Array,

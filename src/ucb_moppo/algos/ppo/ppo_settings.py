@@ -20,8 +20,6 @@ class PPOSettings:
     """λ of generalised advantage estimation."""
     clip: float = 0.2
     """PPO's clip range ε."""
-    even_advantages: bool = False
-    """Divide advantages by what they vary by under each weight, so that no weight counts more for it (on trial)."""
     epochs: int = 10
     """Passes over each rollout."""
     minibatch: int = 64

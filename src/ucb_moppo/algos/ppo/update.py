@@ -17,7 +17,6 @@ from ucb_moppo.algos.base import Transitions
 from ucb_moppo.algos.ppo.losses import (
     clipped_policy_loss,
     entropy,
-    even_advantages,
     generalised_advantages,
     log_probability,
     scalarise,
@@ -211,8 +210,7 @@ def prepare_batch(
     action = rollout.action.reshape(steps * envs, *rollout.action.shape[2:])
     actor = state.params["actor"]
     log_p = log_probability(actor, apply_mlp(actor, observation, weights, settings.network), action)
-    combine = even_advantages if settings.even_advantages else scalarise
-    scalar = combine(flat(advantages), weights if direction is None else flat(direction))
+    scalar = scalarise(flat(advantages), weights if direction is None else flat(direction))
     return state, Minibatch(observation, weights, action, log_p, scalar, targets)
 
 
