@@ -80,8 +80,8 @@ def test_a_file_that_says_otherwise_is_refused(changed: dict[str, object], tmp_p
         read_spec(data, tmp_path)
 
 
-def test_native_problems_say_no_more_than_they_did() -> None:
-    """Files of earlier versions and of the native problems have no shape: actions are rows of float64."""
+def test_files_of_earlier_versions_are_read_as_they_were() -> None:
+    """They say no shape and no kind of numbers: actions are rows of float64."""
     plain = ActionSpec(False, 2, (-1.0, -1.0), (1.0, 1.0))
     assert plain.own_shape == (2,)
     assert not {"shape", "dtype"} & spec_to_json(make_policy(plain).spec)["action"].keys()

@@ -32,6 +32,7 @@ from ucb_moppo.store.checkpoint import (
     read_checkpoint,
     write_checkpoint,
 )
+from ucb_moppo.store.lock import locked
 from ucb_moppo.store.storage import make_digest
 
 
@@ -233,7 +234,7 @@ def test_a_full_disk_names_the_file_and_leaves_what_was_there(
     def no_space(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    with monkeypatch.context() as patch:
+    with locked(tmp_path), monkeypatch.context() as patch:  # as whoever trains has it
         patch.setattr(os, "fsync", no_space)
         with pytest.raises(StorageError, match=r"00000002-0001: No space left on device; free some space.*resume"):
             write_checkpoint(tmp_path, make(2))

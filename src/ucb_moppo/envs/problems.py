@@ -317,12 +317,12 @@ def blank_state(problem: MujocoProblem, model: mujoco.MjModel) -> tuple[Array, A
 
 
 def describe_action(problem: MujocoProblem, model: mujoco.MjModel) -> ActionSpec:
-    """The actuators' range, or how many choices there are."""
+    """The actuators' range, or how many choices there are, as arrays of what Gymnasium declares."""
     if problem.choices:
-        return ActionSpec(discrete=True, size=len(problem.choices))
+        return ActionSpec(discrete=True, size=len(problem.choices), shape=(), dtype="int64")
     bounds = model.actuator_ctrlrange.astype(np.float32) if problem.single_precision else model.actuator_ctrlrange
     low, high = (tuple(float(x) for x in bound) for bound in bounds.T)
-    return ActionSpec(discrete=False, size=model.nu, low=low, high=high)
+    return ActionSpec(discrete=False, size=model.nu, low=low, high=high, shape=(model.nu,), dtype="float32")
 
 
 _SPEED, _ENERGY, _HEIGHT = "forward speed", "energy efficiency", "jump height"
